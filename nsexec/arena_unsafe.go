@@ -1,0 +1,237 @@
+package nsexec
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An arena is all the memory that a child touches: one private mapping outside
+// the Go heap, which no garbage collector moves or frees.
+//
+//	header | instrs (step by step, with their result cells) | words | data | stack
+//
+// It is unmapped only after the kernel has cleared header.tid, which it does
+// when the child gave the shared memory up: at its execve or its death.
+type arena struct {
+	mem   []byte
+	head  *header
+	code  []instr // one per step, then the closing exit_group
+	words []uint64
+	slots map[string]*uint64
+}
+
+// header is what clone3 reads and writes. It lies in the arena because a
+// goroutine's stack may move while the kernel holds a pointer into it.
+type header struct {
+	args  cloneArgs
+	tid   uint32 // non-zero while the child shares our memory (CLONE_CHILD_CLEARTID)
+	pidfd int32
+}
+
+// cloneArgs is struct clone_args of linux/sched.h, CLONE_ARGS_SIZE_VER2 (5.7).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal  uint64
+	stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+// instr is one encoded step. The interpreters of both architectures read it by
+// the offsets in go_asm.h. Every argument is the address of a word, a constant's
+// or an earlier result's: the interpreter needs no case for slots.
+type instr struct {
+	nr     uint64
+	args   [6]uintptr
+	inject int64 // fault injection: non-zero is the result, and no call is made
+	exact  uint64
+	want   int64
+	allow  [maxAllowed]int64
+	ret    int64 // the result cell
+	start  uint64
+	end    uint64
+}
+
+// pending marks a result cell whose call has not returned. No call returns it.
+const pending = int64(-1) << 62
+
+const stackSize = 4096 // never touched by the interpreters; there for a stray debugger
+
+// load lays a program out. inputs are the values of the slots that the host lane filled.
+func load(p Program, inputs map[string]uint64) (*arena, error) {
+	names := make([]string, 0, len(inputs))
+	for name := range inputs {
+		names = append(names, name)
+	}
+	if err := p.Validate(names...); err != nil {
+		return nil, err
+	}
+	codeSize := (len(p) + 1) * int(unsafe.Sizeof(instr{}))
+	wordCount, dataSize := measure(p)
+	wordCount += len(inputs) + 1
+	codeAt := align(int(unsafe.Sizeof(header{})), 64)
+	wordsAt := align(codeAt+codeSize, 64)
+	dataAt := wordsAt + 8*wordCount
+	size := align(dataAt+dataSize, 16) + stackSize
+	mem, err := unix.Mmap(-1, 0, align(size, 4096), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("nsexec: mmap(%d bytes) for the child's memory: %w", size, err)
+	}
+	base := unsafe.Pointer(&mem[0])
+	a := &arena{
+		mem:   mem,
+		head:  (*header)(base),
+		code:  unsafe.Slice((*instr)(unsafe.Add(base, codeAt)), len(p)+1),
+		words: unsafe.Slice((*uint64)(unsafe.Add(base, wordsAt)), wordCount)[:0],
+		slots: make(map[string]*uint64, len(inputs)+8),
+	}
+	for name, v := range inputs {
+		a.slots[name] = a.word(v)
+	}
+	a.encode(p, mem[dataAt:dataAt+dataSize])
+	return a, nil
+}
+
+func align(n, to int) int { return (n + to - 1) &^ (to - 1) }
+
+// measure counts the constant words and the bytes that a program's arguments need.
+func measure(p Program) (words, bytes int) {
+	for _, s := range p {
+		words += len(s.Args)
+		for _, a := range s.Args {
+			switch a.Kind {
+			case KindStr:
+				bytes += align(len(a.Text)+1, 8)
+			case KindBytes:
+				bytes += align(len(a.Data), 8)
+				for _, r := range a.Refs {
+					bytes += align(len(r)+1, 8)
+				}
+			}
+		}
+	}
+	return words, bytes
+}
+
+func (a *arena) encode(p Program, data []byte) {
+	zero := address(a.word(0))
+	for i, s := range p {
+		in := &a.code[i]
+		*in = instr{nr: uint64(s.Call), ret: pending}
+		for k := range in.args {
+			in.args[k] = zero
+		}
+		for k, arg := range s.Args {
+			in.args[k] = a.argument(arg, &data)
+		}
+		if s.Policy.Exact {
+			in.exact, in.want = 1, s.Policy.Result
+		}
+		for k, e := range s.Policy.Allowed {
+			in.allow[k] = -int64(e)
+		}
+		if s.Save != "" {
+			a.slots[s.Save] = (*uint64)(unsafe.Pointer(&in.ret))
+		}
+	}
+	last := &a.code[len(p)]
+	*last = instr{nr: unix.SYS_EXIT_GROUP, ret: pending}
+	for k := range last.args {
+		last.args[k] = zero
+	}
+}
+
+// argument places one argument and returns the address of the word that holds it.
+func (a *arena) argument(arg Arg, data *[]byte) uintptr {
+	switch arg.Kind {
+	case KindSlot:
+		return address(a.slots[arg.Text])
+	case KindStr:
+		return address(a.word(uint64(putString(arg.Text, data))))
+	case KindBytes:
+		at := take(len(arg.Data), data)
+		copy(at, arg.Data)
+		for i, r := range arg.Refs {
+			*(*uint64)(unsafe.Pointer(&at[8*i])) = uint64(putString(r, data))
+		}
+		if len(at) == 0 {
+			return address(a.word(0))
+		}
+		return address(a.word(uint64(uintptr(unsafe.Pointer(&at[0])))))
+	}
+	return address(a.word(arg.Value))
+}
+
+func (a *arena) word(v uint64) *uint64 {
+	a.words = append(a.words, v) // within the capacity that measure counted
+	return &a.words[len(a.words)-1]
+}
+
+func take(n int, data *[]byte) []byte {
+	at := (*data)[:n:n]
+	*data = (*data)[align(n, 8):]
+	return at
+}
+
+func putString(s string, data *[]byte) uintptr {
+	at := take(len(s)+1, data)
+	copy(at, s)
+	return uintptr(unsafe.Pointer(&at[0]))
+}
+
+func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+// prepare fills the clone arguments. exit_signal is 0: until its execve the
+// child causes no SIGCHLD and no plain wait4(-1) reaps it (wait(2), __WALL).
+func (a *arena) prepare(flags, cgroup uint64) {
+	a.head.tid = 1
+	a.head.pidfd = -1
+	a.head.args = cloneArgs{
+		flags:    flags | unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID | unix.CLONE_CLEAR_SIGHAND,
+		pidfd:    uint64(address(&a.head.pidfd)),
+		childTID: uint64(address(&a.head.tid)),
+		stack:    uint64(uintptr(unsafe.Pointer(&a.mem[len(a.mem)-stackSize]))), stackSize: stackSize,
+		cgroup: cgroup,
+	}
+}
+
+// clone makes the child, which executes the arena's program and nothing else.
+// The caller has blocked all signals on a locked thread.
+func (a *arena) clone() (pid int, err error) {
+	r := rawClone(unix.SYS_CLONE3, address(&a.head.args), unsafe.Sizeof(a.head.args), address(&a.code[0]))
+	if isErrno(int64(r)) {
+		return 0, unix.Errno(-int64(r))
+	}
+	return int(r), nil
+}
+
+// awaitRelease blocks until the child shares our memory no longer. The wake-up
+// of CLONE_CHILD_CLEARTID is not FUTEX_PRIVATE, so neither is the wait.
+func (a *arena) awaitRelease() {
+	for atomic.LoadUint32(&a.head.tid) != 0 {
+		tid := atomic.LoadUint32(&a.head.tid)
+		if tid == 0 {
+			return
+		}
+		unix.Syscall6(unix.SYS_FUTEX, address(&a.head.tid), 0 /* FUTEX_WAIT */, uintptr(tid), 0, 0, 0)
+	}
+}
+
+// results copies the result cells out.
+func (a *arena) results() []Result {
+	out := make([]Result, len(a.code)-1)
+	for i := range out {
+		c := &a.code[i]
+		out[i] = Result{Ret: c.ret, Start: c.start, End: c.end, Ran: c.ret != pending, Started: c.start != 0}
+	}
+	return out
+}
+
+// free unmaps the arena. Only after awaitRelease.
+func (a *arena) free() {
+	if a != nil && a.mem != nil {
+		unix.Munmap(a.mem)
+		a.mem, a.head, a.code, a.words = nil, nil, nil, nil
+	}
+}

@@ -1,0 +1,153 @@
+package nsexec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Plan is a whole start: what the launcher does outside (Host) and what the
+// child does inside (Child), tied by gates and by the slots that the host lane
+// fills for the child.
+type Plan struct {
+	Host  []HostStep
+	Child Program
+	Notes []string `json:",omitempty"` // every fallback and deviation, for a person
+
+	// DropsDumpable tells that the child's credential steps clear the dumpable
+	// flag of the memory it shares with us (commit_creds clears it when the
+	// kernel-side uid or gid changes). Such a start has the gate
+	// GateCredentials before them, and ends with OpDumpable.
+	DropsDumpable bool `json:",omitempty"`
+}
+
+// Gates, in the order in which a child can meet them.
+const (
+	GateMaps        = "maps"        // the id maps are written
+	GateCredentials = "credentials" // no other start needs our dumpable flag now
+)
+
+// Lifeline is the slot of the pipe's read end: the child reads one byte from
+// it for each gate, and end of file when the launcher is gone.
+const Lifeline = "lifeline"
+
+// ChildPID stands for the child's pid in host steps' paths and arguments.
+const ChildPID = "CHILD"
+
+// HostOp is what one host step does.
+type HostOp string
+
+const (
+	OpPipe     HostOp = "pipe"     // make the lifeline
+	OpOpenTree HostOp = "opentree" // clone the mount at Path into slot Save
+	OpClone    HostOp = "clone"    // make the child, with clone flags Flags
+	OpWrite    HostOp = "write"    // write Data to Path
+	OpExec     HostOp = "exec"     // start the program Argv, without waiting
+	OpJoin     HostOp = "join"     // wait for every program started by OpExec
+	OpIDMap    HostOp = "idmap"    // idmap the mount in slot Save with the child's user namespace
+	OpGate     HostOp = "gate"     // open the gate named Data
+	OpRelease  HostOp = "release"  // wait until the child executed its program, or died
+	OpDumpable HostOp = "dumpable" // set our dumpable flag again
+)
+
+// A HostStep is one thing the launcher itself does. It is data like a Step, but
+// executed in Go: it may start a set-uid program or wait for another process.
+type HostStep struct {
+	Name  string
+	Op    HostOp
+	Path  string   `json:",omitempty"`
+	Data  string   `json:",omitempty"`
+	Argv  []string `json:",omitempty"`
+	Flags uint64   `json:",omitempty"`
+	Save  string   `json:",omitempty"`
+	Why   string
+	Man   string
+}
+
+// forcedCloneFlags are those that every child of this package has.
+const forcedCloneFlags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID | unix.CLONE_CLEAR_SIGHAND
+
+// String is the step as a call.
+func (h HostStep) String() string {
+	switch h.Op {
+	case OpPipe:
+		return Lifeline + " = pipe2(O_CLOEXEC)"
+	case OpOpenTree:
+		return h.Save + " = open_tree(AT_FDCWD, " + strconv.Quote(h.Path) + ", OPEN_TREE_CLONE|OPEN_TREE_CLOEXEC|AT_RECURSIVE)"
+	case OpClone:
+		return ChildPID + " = clone3({flags=" + CloneFlags.Text(h.Flags|forcedCloneFlags) + ", exit_signal=0})"
+	case OpWrite:
+		return "write(" + strconv.Quote(h.Path) + ", " + strconv.Quote(h.Data) + ")"
+	case OpExec:
+		return "execve(" + strconv.Quote(h.Path) + ", " + Strs(h.Argv).Text + ") in a child of its own"
+	case OpJoin:
+		return "waitid(P_PIDFD, …) for " + h.Data
+	case OpIDMap:
+		return "mount_setattr(" + h.Save + ", \"\", AT_EMPTY_PATH|AT_RECURSIVE, {attr_set=MOUNT_ATTR_IDMAP, userns_fd=/proc/" + ChildPID + "/ns/user})"
+	case OpGate:
+		return "write(" + Lifeline + ", 1) opens the gate " + strconv.Quote(h.Data)
+	case OpRelease:
+		return "futex(FUTEX_WAIT) until the child's execve or exit"
+	case OpDumpable:
+		return "prctl(PR_SET_DUMPABLE, 1)"
+	}
+	return string(h.Op)
+}
+
+// Validate checks both lanes: order of the host steps, gates opened in the
+// order in which the child waits at them, slots filled before use.
+func (p *Plan) Validate() error {
+	inputs, gates, cloned := p.inputs()
+	if !cloned {
+		return &InvalidError{Step: "host lane", Reason: "no clone step"}
+	}
+	if err := p.Child.Validate(inputs...); err != nil {
+		return err
+	}
+	for i, s := range p.Child {
+		name, is := s.gate()
+		switch {
+		case !is:
+		case len(gates) == 0 || gates[0] != name:
+			return &InvalidError{Index: i, Step: s.Name, Reason: "the host lane doesn't open this gate at this place"}
+		default:
+			gates = gates[1:]
+		}
+	}
+	if len(gates) > 0 {
+		return &InvalidError{Step: "host lane", Reason: "nobody waits at the gate " + gates[0]}
+	}
+	return nil
+}
+
+func (p *Plan) inputs() (inputs, gates []string, cloned bool) {
+	for _, h := range p.Host {
+		switch h.Op {
+		case OpPipe:
+			inputs = append(inputs, Lifeline)
+		case OpOpenTree:
+			inputs = append(inputs, h.Save)
+		case OpClone:
+			cloned = true
+		case OpGate:
+			gates = append(gates, h.Data)
+		}
+	}
+	return inputs, gates, cloned
+}
+
+// String is the plan as golden tests compare it: both lanes, without reasons.
+func (p *Plan) String() string {
+	var b strings.Builder
+	b.WriteString("host\n")
+	for i, h := range p.Host {
+		fmt.Fprintf(&b, "%3d  %s\n", i+1, h)
+	}
+	b.WriteString("child\n" + p.Child.String())
+	for _, n := range p.Notes {
+		b.WriteString("note: " + n + "\n")
+	}
+	return b.String()
+}

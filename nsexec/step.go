@@ -1,0 +1,132 @@
+package nsexec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Step is one system call of a child: what is called, with which arguments,
+// which outcome is acceptable, and why it is made.
+type Step struct {
+	Name   string // a short phrase: "mount proc"
+	Call   Sysno
+	Args   []Arg  // at most six
+	Save   string // the slot that keeps the return value, if a later step needs it
+	Policy Policy
+	Why    string // the reason, one sentence
+	Man    string // the manual page; empty means Call(2)
+}
+
+// A Program is the list of system calls that one child makes, in order. There
+// are no branches: choices are made in Go, from facts, before the list exists.
+type Program []Step
+
+// A Policy says which results of a step let the program go on. The zero value
+// is Must: any error ends the child.
+type Policy struct {
+	// Allowed errors (at most four), with the reason that makes them harmless.
+	Allowed []unix.Errno
+	Because string
+	// Exact, when set, demands this return value: a count, or -errno for a
+	// call that has to fail.
+	Exact  bool
+	Result int64
+}
+
+// maxAllowed is how many errnos an encoded step has room for.
+const maxAllowed = 4
+
+// Accepts reports whether a program goes on after a step returned ret.
+func (p Policy) Accepts(ret int64) bool {
+	if p.Exact {
+		return ret == p.Result
+	}
+	return !isErrno(ret) || slices.Contains(p.Allowed, unix.Errno(-ret))
+}
+
+// isErrno: Linux returns errors as -4095..-1 (syscall(2), "Architecture calling conventions").
+func isErrno(ret int64) bool { return ret < 0 && ret >= -4095 }
+
+// Named gives the step its phrase.
+func (s Step) Named(format string, args ...any) Step {
+	s.Name = fmt.Sprintf(format, args...)
+	return s
+}
+
+// Because gives the step its reason.
+func (s Step) Because(why string) Step { s.Why = why; return s }
+
+// As keeps the step's return value in a slot, to be used by Slot(name).
+func (s Step) As(slot string) Step { s.Save = slot; return s }
+
+// Allow lets the program go on after these errors, for the reason given.
+func (s Step) Allow(because string, errnos ...unix.Errno) Step {
+	s.Policy = Policy{Allowed: errnos, Because: because}
+	return s
+}
+
+// Expect demands one return value. MustFail is its form for errors.
+func (s Step) Expect(ret int64) Step {
+	s.Policy = Policy{Exact: true, Result: ret}
+	return s
+}
+
+// MustFail demands that the call fails with this error: it proves an absence.
+func (s Step) MustFail(errno unix.Errno) Step { return s.Expect(-int64(errno)) }
+
+// ManPage names the manual page that explains the step.
+func (s Step) ManPage() string {
+	if s.Man != "" {
+		return s.Man
+	}
+	return s.Call.String() + "(2)"
+}
+
+// InvalidError is a fault of the program text itself: a bug in whoever planned it.
+type InvalidError struct {
+	Index  int
+	Step   string
+	Reason string
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("nsexec: invalid program: step %d %q: %s (this is a bug)", e.Index+1, e.Step, e.Reason)
+}
+
+// Validate checks that every slot is filled before it is used and that every
+// step fits its encoding. inputs are the slots that the host lane fills.
+func (p Program) Validate(inputs ...string) error {
+	known := slices.Clone(inputs)
+	for i, s := range p {
+		if reason := s.fault(known); reason != "" {
+			return &InvalidError{Index: i, Step: s.Name, Reason: reason}
+		}
+		if s.Save != "" {
+			known = append(known, s.Save)
+		}
+	}
+	return nil
+}
+
+func (s Step) fault(known []string) string {
+	switch {
+	case len(s.Args) > 6:
+		return "more than six arguments"
+	case len(s.Policy.Allowed) > maxAllowed:
+		return "more than four allowed errors"
+	case s.Save != "" && slices.Contains(known, s.Save):
+		return "slot " + s.Save + " is filled twice"
+	}
+	for _, a := range s.Args {
+		if a.Kind == KindSlot && !slices.Contains(known, a.Text) {
+			return "slot " + a.Text + " is used before it is filled"
+		}
+		if a.Kind == KindStr && strings.Contains(a.Text, "\x00") {
+			return "a string argument contains a NUL byte"
+		}
+	}
+	return ""
+}
