@@ -33,7 +33,7 @@ type header struct {
 
 // cloneArgs is struct clone_args of linux/sched.h, CLONE_ARGS_SIZE_VER2 (5.7).
 type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal  uint64
+	flags, pidfd, childTID, parentTID, exitSignal     uint64
 	stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 

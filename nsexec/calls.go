@@ -259,8 +259,8 @@ func Faccessat(dir Arg, path string) Step {
 
 // WaitGate reads one byte from the lifeline: the launcher wrote it when the
 // gate's condition held. End of file, the launcher's death, ends the child.
-func WaitGate(gate string) Step {
-	s := call(unix.SYS_READ, Slot(Lifeline), Bytes("gate", make([]byte, 8)), Int(1))
+func WaitGate(lifeline Arg, gate string) Step {
+	s := call(unix.SYS_READ, lifeline, Bytes("gate", make([]byte, 8)), Int(1))
 	return s.Named("gate: %s", gate).Expect(1)
 }
 
@@ -277,12 +277,12 @@ func (s Step) gate() (string, bool) {
 // launcher still holds the other end, 0 that it is gone. Behind
 // PR_SET_PDEATHSIG it closes that call's race with a launcher that died before
 // it. No gate may follow, for the pipe's end no longer blocks.
-func CheckLifeline() []Step {
+func CheckLifeline(lifeline Arg) []Step {
 	return []Step{
-		call(unix.SYS_FCNTL, Slot(Lifeline), Const("F_SETFL", unix.F_SETFL), Const("O_NONBLOCK", unix.O_NONBLOCK)).
+		call(unix.SYS_FCNTL, lifeline, Const("F_SETFL", unix.F_SETFL), Const("O_NONBLOCK", unix.O_NONBLOCK)).
 			Named("make the lifeline non-blocking").
 			Because("the next step asks the pipe and must not wait for an answer"),
-		call(unix.SYS_READ, Slot(Lifeline), Bytes("gate", make([]byte, 8)), Int(1)).
+		call(unix.SYS_READ, lifeline, Bytes("gate", make([]byte, 8)), Int(1)).
 			Named("check that the launcher lives").MustFail(unix.EAGAIN).
 			Because("a launcher that died before PR_SET_PDEATHSIG was set sends no signal; the pipe then reads as end of file"),
 	}

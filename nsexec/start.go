@@ -89,11 +89,7 @@ func (l *launch) do(h HostStep) (int64, error) {
 	case OpPipe:
 		return l.pipe()
 	case OpOpenTree:
-		fd, err := unix.OpenTree(unix.AT_FDCWD, h.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-		if err == nil {
-			l.inputs[h.Save] = uint64(fd)
-		}
-		return int64(fd), err
+		return l.openTree(h)
 	case OpClone:
 		return l.clone(h.Flags)
 	case OpWrite:
@@ -123,6 +119,23 @@ func (l *launch) pipe() (int64, error) {
 	}
 	l.inputs[Lifeline], l.lifeline = uint64(p[0]), p[1]
 	return int64(p[0]), nil
+}
+
+// highFD keeps an inherited fd clear of the low numbers that a child's first
+// steps move its fds to.
+const highFD = 128
+
+func (l *launch) openTree(h HostStep) (int64, error) {
+	low, err := unix.OpenTree(unix.AT_FDCWD, h.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(low)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, highFD)
+	if err == nil {
+		l.inputs[h.Save] = uint64(fd)
+	}
+	return int64(fd), err
 }
 
 // clone makes the child. From here until its maps are written other starts may

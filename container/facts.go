@@ -1,0 +1,206 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/mount"
+	"wolffia.dev/userns"
+)
+
+// Facts are everything about this machine that a plan depends on. They are
+// plain data: saved by `explain --facts-save`, they plan for another machine.
+type Facts struct {
+	Kernel   string        `json:"kernel"` // uname -r
+	Arch     string        `json:"arch"`
+	IDs      *userns.Facts `json:"ids"`
+	Features Features      `json:"features"`
+	Limits   Limits        `json:"limits"`
+
+	Paths      map[string]mount.FileType `json:"paths"`              // masked and read-only paths
+	Sources    map[string]mount.FileType `json:"sources,omitempty"`  // bind sources
+	TopDirs    []TopEntry                `json:"top_dirs,omitempty"` // of /, for a view of the host
+	Under      []string                  `json:"under,omitempty"`    // mount points below /etc and /var
+	CgroupTree bool                      `json:"cgroup_tree"`        // there is something at /sys/fs/cgroup
+	Cgroup2    bool                      `json:"cgroup2"`            // and it is a cgroup v2 tree
+	Scratch    string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
+	Magic      string                    `json:"magic,omitempty"`    // why the program must not be executed; see interpreter.go
+}
+
+// Features are what this kernel can do.
+type Features struct {
+	MountSetattr bool `json:"mount_setattr"`     // 5.12, read-only bind trees
+	Overlay      bool `json:"overlay_userns"`    // 5.11, overlayfs in a user namespace
+	PerLayer     bool `json:"overlay_lowerdir+"` // 6.5, one fsconfig for each layer
+	TmpfsXattr   bool `json:"tmpfs_user_xattr"`  // 6.6, probed: an upper layer may lie on tmpfs
+}
+
+// Limits are our resource limits, as the container shall get them.
+type Limits map[string]Limit
+
+// Limit is one resource limit.
+type Limit struct{ Soft, Hard uint64 }
+
+// TopEntry is a name in /.
+type TopEntry struct {
+	Name   string `json:"name"`
+	Target string `json:"target,omitempty"` // of a symbolic link
+}
+
+// Probe looks at this machine, as far as the plan for spec and o needs it. It
+// changes nothing and starts no process (but getsubids(1), where sub-ids come
+// from a directory service).
+func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
+	f := &Facts{Arch: runtime.GOARCH, Paths: map[string]mount.FileType{}, Sources: map[string]mount.FileType{}}
+	if err := f.probeKernel(); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.IDs, err = userns.Probe(userns.ProbeOptions{Mode: o.Map.Mode}); err != nil {
+		return nil, err
+	}
+	if f.Limits, err = probeLimits(spec); err != nil {
+		return nil, err
+	}
+	if err := f.probeRoot(spec, o); err != nil {
+		return nil, err
+	}
+	if err := probeFDs(o.PreserveFDs); err != nil {
+		return nil, err
+	}
+	return f, f.probeSources(spec)
+}
+
+func (f *Facts) probeKernel() error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return os.NewSyscallError("uname", err)
+	}
+	f.Kernel = unix.ByteSliceToString(u.Release[:])
+	f.Features = Features{
+		MountSetattr: f.atLeast(5, 12),
+		Overlay:      f.atLeast(5, 11),
+		PerLayer:     f.atLeast(6, 5),
+		TmpfsXattr:   tmpfsHasUserXattrs(),
+	}
+	var st unix.Statfs_t
+	if unix.Statfs("/sys/fs/cgroup", &st) == nil {
+		f.CgroupTree, f.Cgroup2 = st.Type != unix.SYSFS_MAGIC, st.Type == unix.CGROUP2_SUPER_MAGIC
+	}
+	return nil
+}
+
+func (f *Facts) atLeast(major, minor int) bool {
+	var a, b int
+	fmt.Sscanf(f.Kernel, "%d.%d", &a, &b)
+	return a > major || a == major && b >= minor
+}
+
+// tmpfsHasUserXattrs tries one on a memfd, a file of the kernel's own tmpfs.
+func tmpfsHasUserXattrs() bool {
+	fd, err := unix.MemfdCreate("wolffia-probe", unix.MFD_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Fsetxattr(fd, "user.wolffia", []byte("1"), 0) == nil
+}
+
+// fileType looks at a path without following a final link.
+func fileType(path string) mount.FileType {
+	var st unix.Stat_t
+	switch {
+	case unix.Lstat(path, &st) != nil:
+		return mount.Absent
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return mount.Directory
+	}
+	return mount.File
+}
+
+// probeRoot looks at the root and at what will be masked in it.
+func (f *Facts) probeRoot(spec *specs.Spec, o *Options) error {
+	if o.Root.Kind == RootHost {
+		f.probeHostView()
+	} else if err := checkRoot(o.Root); err != nil {
+		return err
+	}
+	if spec.Linux == nil {
+		return nil
+	}
+	for _, p := range slices.Concat(spec.Linux.MaskedPaths, spec.Linux.ReadonlyPaths) {
+		if strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/sys/") {
+			f.Paths[p] = fileType(p)
+		} else {
+			f.Paths[p] = fileType(filepath.Join(o.Root.Path, p))
+		}
+	}
+	return nil
+}
+
+// probeSources looks at what is to be bound.
+func (f *Facts) probeSources(spec *specs.Spec) error {
+	for _, m := range spec.Mounts {
+		if !asksBind(m.Options) {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(m.Source, &st); err != nil {
+			return &InputError{What: "the source of the mount at " + m.Destination, Path: m.Source, Err: err,
+				Remedy: "make it, or mend the path"}
+		}
+		f.Sources[m.Source] = mount.File
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			f.Sources[m.Source] = mount.Directory
+		}
+	}
+	return nil
+}
+
+// probeFDs checks that the fds to be passed on are there. One that we or the Go
+// runtime opened is close-on-exec and doesn't count.
+func probeFDs(n int) error {
+	for fd := 3; fd < 3+n; fd++ {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			return &InputError{What: fmt.Sprintf("--preserve-fds %d", n), Path: fmt.Sprintf("fd %d", fd), Err: unix.EBADF,
+				Remedy: fmt.Sprintf("open every fd from 3 to %d before the start, or ask for fewer", 2+n)}
+		}
+	}
+	return nil
+}
+
+// InputError is something that the caller named and that can't be used.
+type InputError struct {
+	What   string // what it was to be
+	Path   string
+	Err    error
+	Remedy string
+}
+
+func (e *InputError) Error() string {
+	msg := fmt.Sprintf("%s: %s: %s", e.What, e.Path, reason(e.Err))
+	if e.Remedy != "" {
+		msg += "\n  " + e.Remedy
+	}
+	return msg
+}
+
+func (e *InputError) Unwrap() error { return e.Err }
+
+// reason is an errno with its name, or the error as it is.
+func reason(err error) string {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errnoText(errno)
+	}
+	return err.Error()
+}

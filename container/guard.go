@@ -1,0 +1,77 @@
+package container
+
+import (
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// lifelineFD is where the child keeps the lifeline: behind the fds that are
+// passed on to the program. The one behind it is for an inherited mount.
+func (c *compiler) lifelineFD() int { return 3 + c.opts.PreserveFDs }
+func (c *compiler) rootTreeFD() int { return c.lifelineFD() + 1 }
+
+// guardSteps protect the launcher, whose memory the child shares and whose
+// death it must not survive.
+func (c *compiler) guardSteps() nsexec.Program {
+	p := nsexec.Program{
+		nsexec.Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, nsexec.Const("SIGKILL", uint64(unix.SIGKILL))).
+			Named("die with the launcher").
+			Because("whatever kills the launcher, the container must not survive it"),
+		nsexec.Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 0, c.facts.Limits["RLIMIT_CORE"].Hard).
+			Named("no core dump").
+			Because("until execve a core of this child would hold the launcher's memory"),
+		nsexec.Dup3(nsexec.Slot(nsexec.Lifeline), nsexec.Int(c.lifelineFD()), unix.O_CLOEXEC).
+			Named("keep the lifeline").
+			Allow("it has this number already", unix.EINVAL).
+			Because("a pipe from the launcher: a byte opens a gate, end of file tells its death"),
+	}
+	last := c.lifelineFD()
+	if c.idmappedRoot() {
+		last = c.rootTreeFD()
+		p = append(p, nsexec.Dup3(nsexec.Slot(rootTree), nsexec.Int(last), unix.O_CLOEXEC).As("root").
+			Named("keep the root's mount").
+			Because("the launcher cloned it and gives it this container's id map"))
+	}
+	return append(p,
+		nsexec.CloseRange(uint32(last+1), ^uint32(0), 0).Named("close all other fds").
+			Because("the child has a copy of the launcher's fd table, and none of it belongs in a container (CVE-2024-21626)"),
+		nsexec.Setsid().Named("new session").
+			Because("without a controlling terminal the program can't push characters into the caller's (TIOCSTI)"),
+		nsexec.Umask(0).Named("umask 0").Because("the modes of the steps below are meant as they stand"),
+	)
+}
+
+func (c *compiler) lifeline() nsexec.Arg { return nsexec.Int(c.lifelineFD()) }
+
+// gateSteps wait for the id maps and become the setup's user.
+func (c *compiler) gateSteps() nsexec.Program {
+	p := nsexec.Program{
+		nsexec.WaitGate(c.lifeline(), nsexec.GateMaps).
+			Because("until the launcher has written the id maps, no id has a name here and no inode can be made (EOVERFLOW)"),
+	}
+	if !c.becomesRoot() {
+		return p
+	}
+	return append(append(p, c.credentialGate()...),
+		nsexec.Setresgid(0).Named("become the container's root group"),
+		nsexec.Setresuid(0).Named("become the container's root").
+			Because("our own id isn't its root's, and what is made below shall belong to it"),
+		c.pdeathsig(),
+	)
+}
+
+// networkSteps make the network namespace after the maps: its files in
+// /proc/net and /sys/class/net get the ids that its root has at that moment, and
+// stay nobody's for ever when there are none.
+func (c *compiler) networkSteps() nsexec.Program {
+	if !c.has(unix.CLONE_NEWNET) {
+		return nil
+	}
+	return nsexec.Program{
+		nsexec.Unshare(unix.CLONE_NEWNET).Named("new network namespace").
+			Because("made here and not by clone3, so that writing the maps overlaps with the steps above; not before the maps, or /proc/net and /sys/class/net would belong to nobody"),
+		nsexec.Socket("AF_INET", "SOCK_DGRAM", unix.AF_INET, unix.SOCK_DGRAM).As("inet").Named("a socket to configure with"),
+		nsexec.InterfaceUp(nsexec.Slot("inet"), "lo").Named("lo up").Because("127.0.0.1 works only on a loopback that is up"),
+	}
+}

@@ -1,0 +1,29 @@
+package container
+
+import "wolffia.dev/userns"
+
+// Options are what a start needs and runtime-spec has no field for.
+type Options struct {
+	Root        Root
+	Map         userns.Request
+	KeepGroups  bool // keep the caller's supplementary groups
+	PreserveFDs int  // fds 3 … 2+PreserveFDs are passed on to the program
+}
+
+// RootKind is how the container's root is made.
+type RootKind string
+
+const (
+	RootHost     RootKind = "host"     // a throw-away view of this machine
+	RootOverlay  RootKind = "overlay"  // folders with a writable layer on top
+	RootReadOnly RootKind = "readonly" // a folder, read-only
+	RootDirect   RootKind = "direct"   // a folder as it is, as a bundle asks
+)
+
+// Root says where the root comes from.
+type Root struct {
+	Kind  RootKind
+	Path  string   // absolute
+	Lower []string // further layers below Path, the topmost first
+	Upper string   // keeps the changes; empty throws them away
+}

@@ -1,0 +1,106 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// Container is a running container.
+type Container struct {
+	Plan    *Plan
+	Process *nsexec.Process
+	Report  *nsexec.Report
+
+	release func() // gives locks and folders of the root back
+}
+
+// Exit codes of a start that failed, as the shell and Docker use them.
+const (
+	ExitLauncher      = 125 // the launcher failed; the program never ran
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+)
+
+// StartError is a start that failed. Code is the exit status to give.
+type StartError struct {
+	Code   int
+	Err    error
+	Report *nsexec.Report // what each step did, as far as it came
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Start executes a plan. The container runs when it returns; Wait for its end.
+// The caller's stdin, stdout and stderr are the container's.
+func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, error) {
+	release, err := plan.prepare()
+	if err != nil {
+		return nil, &StartError{Code: ExitLauncher, Err: err}
+	}
+	process, report, err := s.Start(ctx, &plan.Plan)
+	if err != nil {
+		release()
+		return nil, &StartError{Code: exitCode(plan, err), Err: explain(plan, err), Report: report}
+	}
+	return &Container{Plan: plan, Process: process, Report: report, release: release}, nil
+}
+
+// Wait blocks until the container ends, and removes what it leaves.
+func (c *Container) Wait() (nsexec.ExitStatus, error) {
+	status, err := c.Process.Wait()
+	return status, errors.Join(err, c.Close())
+}
+
+// Close gives back what the container held on the host. Only after its end.
+func (c *Container) Close() error {
+	if c.release != nil {
+		c.release()
+		c.release = nil
+	}
+	return c.Process.Close()
+}
+
+// exitCode tells a program that can't be executed from a launcher that failed.
+func exitCode(plan *Plan, err error) int {
+	step := execFailure(plan, err)
+	if step == nil {
+		return ExitLauncher
+	}
+	switch step.Errno {
+	case unix.ENOENT, unix.ENOTDIR:
+		return ExitNotFound
+	case unix.EACCES, unix.ENOEXEC, unix.EISDIR, unix.ELIBBAD, unix.ETXTBSY, unix.EPERM:
+		return ExitNotExecutable
+	}
+	return ExitLauncher
+}
+
+// execFailure is the failure of an execve of the child lane, if err is one.
+func execFailure(plan *Plan, err error) *nsexec.StepError {
+	var step *nsexec.StepError
+	if errors.As(err, &step) && step.Lane == "child" && step.Cause == nil && plan.Child[step.Index].Call == unix.SYS_EXECVE {
+		return step
+	}
+	return nil
+}
+
+// explain adds cause and remedy to a step's error.
+func explain(plan *Plan, err error) error {
+	var step *nsexec.StepError
+	if errors.As(err, &step) && step.Hint == "" {
+		step.Hint = Hint(step, plan)
+	}
+	return err
+}
+
+// describeProgram names the program and where it was looked for.
+func describeProgram(plan *Plan) string {
+	args := plan.Spec.Process.Args
+	return fmt.Sprintf("%q, looked for as %v", args[0], candidates(args[0], plan.Spec.Process.Env))
+}

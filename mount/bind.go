@@ -1,0 +1,100 @@
+package mount
+
+import (
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// Bind is a host tree shown below the root.
+type Bind struct {
+	Source    string // absolute, on the host
+	Dest      string // absolute, in the container
+	File      bool   // the source is not a directory
+	Recursive bool   // with the mounts below the source
+	// Set and Clear are MOUNT_ATTR_* for the mount itself, RecSet and RecClear
+	// for everything below it too.
+	Set, Clear, RecSet, RecClear uint64
+	Propagation                  uint64 // MS_PRIVATE, MS_SLAVE…, or 0
+}
+
+// Bind clones the source early, with the caller's access rights, and attaches
+// it late. Attributes that the host locked (nosuid, nodev, noexec, read-only)
+// stay: mount_setattr(2) changes only what is named, and EPERM tells when that
+// is a locked one.
+func (t *Tree) Bind(b Bind) {
+	slot := t.slot("bind")
+	flags := uint64(unix.OPEN_TREE_CLONE)
+	if b.Recursive {
+		flags |= unix.AT_RECURSIVE
+	}
+	t.early(nsexec.OpenTree(nsexec.AtCWD(), b.Source, flags).As(slot).Named("clone the mount at %s", b.Source))
+	if b.Set|b.Clear|b.Propagation != 0 {
+		t.early(nsexec.MountSetattr(nsexec.Slot(slot), 0,
+			nsexec.MountAttr{Set: b.Set, Clear: b.Clear, Propagation: b.Propagation}).Named("attributes of %s", b.Dest))
+	}
+	if b.RecSet|b.RecClear != 0 {
+		t.early(nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE,
+			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of %s and below", b.Dest))
+	}
+	t.Attach(slot, b.Dest, b.File, false)
+}
+
+// Devices that every container gets (runtime-spec, "Default Devices").
+var Devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// BindDevices shows the host's device nodes below dest, usually /dev, with the
+// usual links beside them. A user namespace can't make a device node
+// (mknod(2), EPERM); a node of the host keeps working when it is bound.
+func (t *Tree) BindDevices(names []string, dest string) {
+	for _, name := range names {
+		slot := "dev/" + name
+		t.early(nsexec.OpenTree(nsexec.AtCWD(), "/dev/"+name, unix.OPEN_TREE_CLONE).As(slot).
+			Named("clone /dev/%s", name).
+			Because("the host's node, never one that the root brought along (CVE-2025-31133)"))
+	}
+	dir := t.Dir(dest)
+	for _, name := range names {
+		p := place{dir, name}
+		t.make(p, true)
+		t.late(nsexec.MoveMount(nsexec.Slot("dev/"+name), nsexec.Slot(dir), name).Named("attach /dev/%s", name))
+	}
+	for _, l := range [][2]string{{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"},
+		{"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
+		t.late(nsexec.Symlinkat(l[0], nsexec.Slot(dir), l[1]).Named("link /dev/%s", l[1]).
+			Allow("it is there already", unix.EEXIST))
+	}
+}
+
+// Dir is the slot of a directory below the root.
+func (t *Tree) Dir(dest string) string {
+	if slot, ok := t.fresh[dest]; ok {
+		return slot
+	}
+	return t.target(dest, false).dir
+}
+
+// ReadonlyRoot makes the root's own mount read-only, once all mount points in
+// it have been made.
+func (t *Tree) ReadonlyRoot() {
+	t.late(nsexec.MountSetattr(nsexec.Slot(t.root), 0, nsexec.MountAttr{Set: unix.MOUNT_ATTR_RDONLY}).
+		Named("make the root read-only"))
+}
+
+// Seal makes a fresh mount read-only after it was filled.
+func (t *Tree) Seal(dest string) {
+	if slot, ok := t.fresh[dest]; ok {
+		t.late(nsexec.MountSetattr(nsexec.Slot(slot), 0, nsexec.MountAttr{Set: unix.MOUNT_ATTR_RDONLY}).
+			Named("make %s read-only", dest))
+	}
+}
+
+// Link makes a symbolic link in the root, which must be a fresh tmpfs.
+func (t *Tree) Link(target, name string) {
+	t.late(nsexec.Symlinkat(target, nsexec.Slot(t.root), name).Named("link /%s", name))
+}
+
+// Folder makes an empty folder in the root, which must be a fresh tmpfs.
+func (t *Tree) Folder(name string, mode uint32) {
+	t.late(nsexec.Mkdirat(nsexec.Slot(t.root), name, mode).Named("folder /%s", name))
+}
