@@ -21,6 +21,8 @@ type Plan struct {
 	Spec    *specs.Spec `json:"-"`
 	Options *Options    `json:"-"`
 	Facts   *Facts      `json:"-"`
+
+	warnings []string
 }
 
 // Compile plans a container. It is pure: the same spec, options and facts give
@@ -33,6 +35,10 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	}
 	c := &compiler{spec: spec, opts: o, facts: f}
 	for _, n := range notes {
+		if n.Path == "process.terminal" {
+			c.warn("%s: %s", n.Path, n.Text)
+			continue
+		}
 		c.note("%s: %s", n.Path, n.Text)
 	}
 	if err := c.check(); err != nil {
@@ -44,21 +50,33 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	}
 	c.child = slices.Concat(c.guardSteps(), tree.Early, c.gateSteps(), c.networkSteps(), tree.Late,
 		c.hostnameSteps(), c.credentialSteps(), c.lastSteps(), c.execSteps())
-	plan := &Plan{Maps: c.maps, Spec: spec, Options: o, Facts: f,
+	plan := &Plan{warnings: c.warnings, Maps: c.maps, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
 	return plan, plan.Validate()
 }
 
+// Warnings are the notes that a person who asked for nothing special should see
+// before the program's own output: what differs from what was asked for.
+func (p *Plan) Warnings() []string { return p.warnings }
+
 // compiler holds one compilation.
 type compiler struct {
-	spec   *specs.Spec
-	opts   *Options
-	facts  *Facts
-	maps   userns.Mapping
-	flags  uint64 // CLONE_NEW*
-	child  nsexec.Program
-	notes  []string
-	sealed []string // fresh mounts to be made read-only at the end
+	spec     *specs.Spec
+	opts     *Options
+	facts    *Facts
+	maps     userns.Mapping
+	user     specs.User // of the program
+	flags    uint64     // CLONE_NEW*
+	child    nsexec.Program
+	notes    []string
+	warnings []string
+	sealed   []string // fresh mounts to be made read-only at the end
+}
+
+// warn notes what differs from what was asked for.
+func (c *compiler) warn(format string, args ...any) {
+	c.note(format, args...)
+	c.warnings = append(c.warnings, c.notes[len(c.notes)-1])
 }
 
 func (c *compiler) note(format string, args ...any) {
@@ -93,7 +111,8 @@ func (c *compiler) check() error {
 		return err
 	}
 	c.notes = append(c.notes, c.maps.Notes...)
-	return errors.Join(c.checkUser(), c.checkLimits(), c.checkRoot(), c.checkMagic())
+	c.chooseUser()
+	return errors.Join(c.checkUser(), c.checkLimits(), c.checkRoot())
 }
 
 // mapRequest takes a bundle's maps where it has some.
@@ -139,9 +158,20 @@ func (c *compiler) namespaces() error {
 
 func (c *compiler) has(namespace uint64) bool { return c.flags&namespace != 0 }
 
+// chooseUser: without --user the program is the container's root, or our own
+// id where the map has no root.
+func (c *compiler) chooseUser() {
+	c.user = c.spec.Process.User
+	if _, ok := c.maps.UID.ToOutside(0); c.opts.AnyUser && !ok {
+		c.user.UID, _ = c.ownUID()
+		c.user.GID, _ = c.ownGID()
+		c.note("the program runs as uid %d: the map has no uid 0", c.user.UID)
+	}
+}
+
 // checkUser: every id that the program gets must exist inside.
 func (c *compiler) checkUser() error {
-	u := c.spec.Process.User
+	u := c.user
 	if _, ok := c.maps.UID.ToOutside(u.UID); !ok {
 		return c.unmapped("--user", "uid", u.UID, c.maps.UID)
 	}
@@ -174,21 +204,27 @@ func mapText(m userns.IDMap) string {
 
 // checkGroups decides about supplementary groups, and tells when they can't be dropped.
 func (c *compiler) checkGroups() error {
-	u := c.spec.Process.User
+	u := c.user
 	denied := c.maps.Setgroups == "deny"
 	switch {
 	case c.opts.KeepGroups && (u.GID != 0 || len(u.AdditionalGids) > 0):
 		return &RequestError{"--keep-groups", "it can't go together with another group: setgroups(2) would drop what is to be kept",
 			"leave one of them out"}
 	case c.opts.KeepGroups:
-		c.note("supplementary groups of the caller are kept: the program can reach what they can, under the overflow gid 65534 (--keep-groups)")
+		c.warn("supplementary groups of the caller are kept: the program can reach what they can, under the overflow gid 65534 (--keep-groups)")
 	case denied && len(u.AdditionalGids) > 0:
 		return &RequestError{"process.user.additionalGids", "setgroups(2) is denied in a namespace whose map we write ourselves (user_namespaces(7))",
 			"use --map auto, or leave the groups out"}
-	case denied && len(c.facts.IDs.Groups) > 0:
-		c.note("the caller's %d supplementary groups could not be dropped, as setgroups is denied with this map", len(c.facts.IDs.Groups))
+	case denied && len(c.otherGroups()) > 0:
+		c.warn("the caller's supplementary groups %v could not be dropped, as setgroups is denied with this map; the program can reach what they can", c.otherGroups())
 	}
 	return nil
+}
+
+// otherGroups are the caller's supplementary groups besides his own.
+func (c *compiler) otherGroups() []uint32 {
+	own := c.facts.IDs.GID
+	return slices.DeleteFunc(slices.Clone(c.facts.IDs.Groups), func(g uint32) bool { return g == own })
 }
 
 // checkLimits: a hard limit can be lowered, not raised.
@@ -232,13 +268,4 @@ func checkOptionLength(o mount.Overlay) error {
 			"use fewer layers or shorter paths"}
 	}
 	return nil
-}
-
-// checkMagic refuses a program that would execute this launcher's own binary.
-func (c *compiler) checkMagic() error {
-	if c.facts.Magic == "" {
-		return nil
-	}
-	return &RequestError{c.spec.Process.Args[0], c.facts.Magic,
-		"such a program runs this launcher's binary inside the container, where it could be tampered with (CVE-2019-5736): use another one"}
 }

@@ -37,7 +37,7 @@ func (c *compiler) setupIDs() (uid, gid uint32) {
 // changesUser: the program runs under another id than the setup.
 func (c *compiler) changesUser() bool {
 	uid, gid := c.setupIDs()
-	return c.spec.Process.User.UID != uid || c.spec.Process.User.GID != gid
+	return c.user.UID != uid || c.user.GID != gid
 }
 
 // dropsDumpable: a change to another id, as the kernel counts them, makes the
@@ -99,7 +99,7 @@ func (c *compiler) boundingSteps() nsexec.Program {
 
 func (c *compiler) idSteps() nsexec.Program {
 	var p nsexec.Program
-	u := c.spec.Process.User
+	u := c.user
 	if !c.opts.KeepGroups && c.maps.Setgroups != "deny" {
 		p = append(p, nsexec.Setgroups(u.AdditionalGids).Named("supplementary groups").
 			Because("the caller's would reach what his groups can reach on the host"))
@@ -143,7 +143,7 @@ func (c *compiler) lastSteps() nsexec.Program {
 			nsexec.Fchdir(nsexec.Slot("cwd")).Named("enter the working directory"))
 	}
 	umask := uint32(0o022)
-	if u := c.spec.Process.User.Umask; u != nil {
+	if u := c.user.Umask; u != nil {
 		umask = *u
 	}
 	return append(append(p, nsexec.Umask(umask).Named("umask")), c.limitSteps()...)

@@ -32,7 +32,8 @@ type Facts struct {
 	CgroupTree bool                      `json:"cgroup_tree"`        // there is something at /sys/fs/cgroup
 	Cgroup2    bool                      `json:"cgroup2"`            // and it is a cgroup v2 tree
 	Scratch    string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
-	Magic      string                    `json:"magic,omitempty"`    // why the program must not be executed; see interpreter.go
+	// Interpreters are those that the program's #! lines name, as far as its root shows them.
+	Interpreters []string `json:"interpreters,omitempty"`
 }
 
 // Features are what this kernel can do.
@@ -75,6 +76,10 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	}
 	if err := probeFDs(o.PreserveFDs); err != nil {
 		return nil, err
+	}
+	f.probeInterpreters(spec, o)
+	if !f.Features.TmpfsXattr {
+		f.Scratch = newScratch()
 	}
 	return f, f.probeSources(spec)
 }

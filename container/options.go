@@ -6,6 +6,7 @@ import "wolffia.dev/userns"
 type Options struct {
 	Root        Root
 	Map         userns.Request
+	AnyUser     bool // no user was asked for: root where the map has one, else our own id
 	KeepGroups  bool // keep the caller's supplementary groups
 	PreserveFDs int  // fds 3 … 2+PreserveFDs are passed on to the program
 }

@@ -1,14 +1,18 @@
 package container
 
 import (
+	"context"
+
 	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
 )
 
 // prepare takes what the root needs on the host: the lock of an upper layer and
 // its work folder. The returned function gives it back.
-func (p *Plan) prepare() (release func(), err error) {
+func (p *Plan) prepare(ctx context.Context, s *nsexec.Spawner) (release func() error, err error) {
 	if p.Options.Root.Upper == "" {
-		return func() {}, nil
+		return p.prepareScratch(ctx, s)
 	}
 	lock, err := lockUpper(p.Options.Root.Upper)
 	if err != nil {
@@ -19,9 +23,9 @@ func (p *Plan) prepare() (release func(), err error) {
 		unix.Close(lock)
 		return nil, &InputError{"the work folder of --upper", work, err, "it has to lie beside the upper layer, on the same file system"}
 	}
-	return func() {
+	return func() error {
 		removeWork(work)
-		unix.Close(lock)
+		return unix.Close(lock)
 	}, nil
 }
 

@@ -16,7 +16,8 @@ type Container struct {
 	Process *nsexec.Process
 	Report  *nsexec.Report
 
-	release func() // gives locks and folders of the root back
+	meant   meantSignal
+	release func() error // gives locks and folders of the root back
 }
 
 // Exit codes of a start that failed, as the shell and Docker use them.
@@ -30,6 +31,7 @@ const (
 type StartError struct {
 	Code   int
 	Err    error
+	Plan   *Plan
 	Report *nsexec.Report // what each step did, as far as it came
 }
 
@@ -39,14 +41,14 @@ func (e *StartError) Unwrap() error { return e.Err }
 // Start executes a plan. The container runs when it returns; Wait for its end.
 // The caller's stdin, stdout and stderr are the container's.
 func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, error) {
-	release, err := plan.prepare()
+	release, err := plan.prepare(ctx, s)
 	if err != nil {
 		return nil, &StartError{Code: ExitLauncher, Err: err}
 	}
 	process, report, err := s.Start(ctx, &plan.Plan)
 	if err != nil {
-		release()
-		return nil, &StartError{Code: exitCode(plan, err), Err: explain(plan, err), Report: report}
+		err = explain(plan, report, err)
+		return nil, &StartError{Code: exitCode(plan, err), Err: errors.Join(err, release()), Plan: plan, Report: report}
 	}
 	return &Container{Plan: plan, Process: process, Report: report, release: release}, nil
 }
@@ -59,11 +61,12 @@ func (c *Container) Wait() (nsexec.ExitStatus, error) {
 
 // Close gives back what the container held on the host. Only after its end.
 func (c *Container) Close() error {
-	if c.release != nil {
-		c.release()
-		c.release = nil
+	if c.release == nil {
+		return nil
 	}
-	return c.Process.Close()
+	release := c.release
+	c.release = nil
+	return errors.Join(release(), c.Process.Close())
 }
 
 // exitCode tells a program that can't be executed from a launcher that failed.
@@ -91,10 +94,10 @@ func execFailure(plan *Plan, err error) *nsexec.StepError {
 }
 
 // explain adds cause and remedy to a step's error.
-func explain(plan *Plan, err error) error {
+func explain(plan *Plan, report *nsexec.Report, err error) error {
 	var step *nsexec.StepError
 	if errors.As(err, &step) && step.Hint == "" {
-		step.Hint = Hint(step, plan)
+		step.Hint = Hint(step, plan, report)
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func (c *compiler) hostOverlay(t *mount.Tree, dir string) {
 		}
 	}
 	if len(below) > 0 {
-		c.note("%s is read-only: %s is mounted below it, and the kernel lays no overlay over a locked mount (mount_namespaces(7))", dir, strings.Join(below, ", "))
+		c.warn("%s is read-only: %s is mounted below it, and the kernel lays no overlay over a locked mount (mount_namespaces(7))", dir, strings.Join(below, ", "))
 		t.Bind(mount.Bind{Source: dir, Dest: dir, Recursive: true, RecSet: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV})
 		return
 	}

@@ -1,54 +1,77 @@
+// Wolffia starts rootless containers. A container is a syscall program: run
+// executes it, explain prints it, trace times it.
+//
+//	main → run → container.Probe → container.Compile → container.Start → nsexec (clone3, interpreter, execve)
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
-
-	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"runtime"
+	"runtime/debug"
 
 	"wolffia.dev/container"
-	"wolffia.dev/nsexec"
-	"wolffia.dev/userns"
 )
 
 func main() {
-	spec := container.DefaultSpec()
-	o := &container.Options{Root: container.Root{Kind: container.RootHost}, Map: userns.Request{Mode: userns.Auto}}
-	if d := os.Getenv("ROOTFS"); d != "" {
-		o.Root = container.Root{Kind: container.RootOverlay, Path: d}
-	}
-	if os.Getenv("SINGLE") != "" {
-		o.Map.Mode = userns.Single
-	}
-	_ = specs.Version
-	spec.Process.Args = os.Args[1:]
-	f, err := container.Probe(spec, o)
-	die(err)
-	plan, err := container.Compile(spec, o, f)
-	die(err)
-	if os.Getenv("EXPLAIN") != "" {
-		fmt.Print(plan.String())
-	}
-	s := nsexec.NewSpawner()
-	c, err := container.Start(context.Background(), s, plan)
-	if os.Getenv("TRACE") != "" && c != nil {
-		for i, r := range c.Report.Host {
-			fmt.Println(c.Report.Clock.Since(r.Start), c.Report.Clock.Duration(r.End-r.Start), plan.Host[i])
-		}
-		for i, r := range c.Report.Child {
-			fmt.Println(c.Report.Clock.Since(r.Start), c.Report.Clock.Duration(r.End-r.Start), plan.Child[i])
-		}
-	}
-	die(err)
-	st, err := c.Wait()
-	die(err)
-	os.Exit(st.ExitCode())
+	os.Exit(dispatch(os.Args[1:]))
 }
 
-func die(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(125)
+// dispatch calls the verb and turns its error into a message and an exit code.
+func dispatch(args []string) int {
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
 	}
+	var code int
+	var err error
+	switch verb {
+	case "run":
+		code, err = run(args)
+	case "explain":
+		err = explain(args)
+	case "trace":
+		code, err = trace(args)
+	case "version", "--version":
+		fmt.Printf("wolffia %s %s/%s, runtime-spec %s\n", version(), runtime.GOOS, runtime.GOARCH, container.DefaultSpec().Version)
+	case "help", "--help", "-h", "":
+		return help(args, verb == "")
+	default:
+		err = &usageError{fmt.Sprintf("there is no verb %q: run, explain, trace, version or help", verb)}
+	}
+	return report(code, err)
+}
+
+// report prints an error the one way we have.
+func report(code int, err error) int {
+	if err == nil {
+		return code
+	}
+	fmt.Fprintln(os.Stderr, "wolffia: "+err.Error())
+	var start *container.StartError
+	if errors.As(err, &start) {
+		return start.Code
+	}
+	return container.ExitLauncher
+}
+
+// usageError is a command line that can't be understood.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			v += " " + s.Value[:12]
+		}
+	}
+	return v
 }

@@ -1,0 +1,327 @@
+/*
+ * The floor: the fixed part of the C program that makes exactly the system
+ * calls of one plan and nothing else. What stands before this text was written
+ * by bench.FloorSource: the slots, child() with one call for each step of the
+ * child lane, and host() with one op_ call for each step of the host lane.
+ *
+ * It is what a start costs with no run-time at all: no planning, no results,
+ * no error messages, and, compiled without a C library, no start-up code.
+ *
+ *	floor	    one start and wait; the exit status is the container's
+ *	floor N     one start uncounted, then N timed: prints "N starts TOTAL ns"
+ *
+ * The children share this memory until their execve, as wolffia's do, so
+ * nothing here may use thread-local storage (errno).
+ */
+
+/* spawn is clone3 for a child with a stack of its own: it calls body(arg), which never returns. */
+static long spawn(struct clone_args *a, void (*body)(void *), void *arg)
+{
+#if defined(__x86_64__)
+	long ret;
+	asm volatile("syscall\n\t"
+		     "test %%rax, %%rax\n\t"
+		     "jnz 1f\n\t"
+		     "xor %%ebp, %%ebp\n\t"
+		     "mov %[arg], %%rdi\n\t"
+		     "call *%[body]\n\t"
+		     "hlt\n"
+		     "1:"
+		     : "=a"(ret)
+		     : "a"(__NR_clone3), "D"(a), "S"(sizeof *a), [body] "r"(body), [arg] "r"(arg)
+		     : "rcx", "r11", "memory");
+	return ret;
+#else
+	register long x8 asm("x8") = __NR_clone3;
+	register long x0 asm("x0") = (long)a;
+	register long x1 asm("x1") = sizeof *a;
+	asm volatile("svc 0\n\t"
+		     "cbnz x0, 1f\n\t"
+		     "mov x29, xzr\n\t"
+		     "mov x0, %[arg]\n\t"
+		     "blr %[body]\n\t"
+		     "brk 0\n"
+		     "1:"
+		     : "+r"(x0)
+		     : "r"(x8), "r"(x1), [body] "r"(body), [arg] "r"(arg)
+		     : "x30", "memory");
+	return x0;
+#endif
+}
+
+static void print(const char *s)
+{
+	long n = 0;
+	while (s[n])
+		n++;
+	sys(__NR_write, 2, (long)s, n, 0, 0, 0);
+}
+
+static char *put_number(char *to, long n)
+{
+	char digits[20];
+	int i = 0;
+	do
+		digits[i++] = '0' + n % 10;
+	while (n /= 10);
+	while (i)
+		*to++ = digits[--i];
+	return to;
+}
+
+static void fail(const char *what, long number)
+{
+	char text[24];
+	print("floor: ");
+	print(what);
+	print(" ");
+	*put_number(text, number < 0 ? -number : number) = 0;
+	print(text);
+	print("\n");
+	sys(__NR_exit_group, 125, 0, 0, 0, 0, 0);
+}
+
+static long must(long ret, const char *what)
+{
+	if (is_errno(ret))
+		fail(what, ret);
+	return ret;
+}
+
+/* A task is a child that shares this memory until its execve or its end. */
+struct task {
+	volatile unsigned tid; /* cleared by the kernel then (CLONE_CHILD_CLEARTID) */
+	int pidfd;
+	long pid;
+	const char *path; /* programs only: newuidmap, newgidmap */
+	const char **argv;
+	int null, pipe[2];
+	char text[1024]; /* argv with the container's pid in it */
+	char stack[16384] __attribute__((aligned(16)));
+};
+
+static struct task container, programs[2];
+static int program_count;
+static int lifeline[2];
+
+static void start_task(struct task *t, unsigned long long flags, void (*body)(void *))
+{
+	static unsigned long long all = ~0ULL;
+	unsigned long long old;
+	struct clone_args a = {
+		.flags = flags | CLONE_VM | CLONE_PIDFD | CLONE_CHILD_CLEARTID | CLONE_CLEAR_SIGHAND,
+		.pidfd = (unsigned long)&t->pidfd,
+		.child_tid = (unsigned long)&t->tid,
+		.stack = (unsigned long)t->stack,
+		.stack_size = sizeof t->stack,
+	};
+	t->tid = 1;
+	sys(__NR_rt_sigprocmask, 0 /* SIG_BLOCK */, (long)&all, (long)&old, 8, 0, 0);
+	t->pid = must(spawn(&a, body, t), "clone3");
+	sys(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&old, 0, 8, 0, 0);
+}
+
+static void await_release(struct task *t)
+{
+	unsigned tid;
+	while ((tid = t->tid))
+		sys(__NR_futex, (long)&t->tid, FUTEX_WAIT, tid, 0, 0, 0);
+}
+
+/* reap returns the exit status; a death by signal N is 128 + N. */
+static int reap(struct task *t)
+{
+	int info[32]; /* siginfo_t: si_signo, si_errno, si_code, -, si_pid, si_uid, si_status */
+	must(sys(__NR_waitid, P_PIDFD, t->pidfd, (long)info, WEXITED | __WALL, 0, 0), "waitid");
+	sys(__NR_close, t->pidfd, 0, 0, 0, 0, 0);
+	return info[2] == 1 /* CLD_EXITED */ ? info[6] : 128 + info[6];
+}
+
+/* expand copies s with the container's pid for every CHILD, and returns the byte behind it. */
+static char *expand(char *to, const char *s)
+{
+	while (*s) {
+		if (s[0] == 'C' && s[1] == 'H' && s[2] == 'I' && s[3] == 'L' && s[4] == 'D') {
+			to = put_number(to, container.pid);
+			s += 5;
+		} else {
+			*to++ = *s++;
+		}
+	}
+	*to++ = 0;
+	return to;
+}
+
+static void op_pipe(int slot_number)
+{
+	must(sys(__NR_pipe2, (long)lifeline, O_CLOEXEC, 0, 0, 0, 0), "pipe2");
+	slot[slot_number] = lifeline[0];
+}
+
+static void op_opentree(const char *path, int slot_number)
+{
+	long low = must(sys(__NR_open_tree, AT_FDCWD, (long)path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE, 0, 0, 0),
+			"open_tree");
+	slot[slot_number] = must(sys(__NR_fcntl, low, F_DUPFD_CLOEXEC, 128, 0, 0, 0), "fcntl");
+	sys(__NR_close, low, 0, 0, 0, 0, 0);
+}
+
+static void op_clone(unsigned long long flags) { start_task(&container, flags, child); }
+
+static void op_write(const char *path, const char *data, long size)
+{
+	char name[256];
+	expand(name, path);
+	long fd = must(sys(__NR_openat, AT_FDCWD, (long)name, O_WRONLY | O_CLOEXEC, 0, 0, 0), "open");
+	must(sys(__NR_write, fd, (long)data, size, 0, 0, 0), "write");
+	sys(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+static void program_child(void *arg)
+{
+	static const char *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", 0 };
+	static unsigned long long none;
+	struct task *t = arg;
+	sys(__NR_dup3, t->null, 0, 0, 0, 0, 0);
+	sys(__NR_dup3, t->pipe[1], 1, 0, 0, 0, 0);
+	sys(__NR_dup3, t->pipe[1], 2, 0, 0, 0, 0);
+	sys(__NR_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC, 0, 0, 0);
+	sys(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&none, 0, 8, 0, 0);
+	sys(__NR_execve, (long)t->path, (long)t->argv, (long)env, 0, 0, 0);
+	sys(__NR_exit_group, 127, 0, 0, 0, 0, 0);
+}
+
+static void op_exec(const char *path, const char **template, const char **argv)
+{
+	struct task *t = &programs[program_count++];
+	char *text = t->text;
+	int i;
+	for (i = 0; template[i]; i++) {
+		argv[i] = text;
+		text = expand(text, template[i]);
+	}
+	t->path = path;
+	t->argv = argv;
+	t->null = must(sys(__NR_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CLOEXEC, 0, 0, 0), "open /dev/null");
+	must(sys(__NR_pipe2, (long)t->pipe, O_CLOEXEC, 0, 0, 0, 0), "pipe2");
+	start_task(t, 0, program_child);
+	sys(__NR_close, t->pipe[1], 0, 0, 0, 0, 0);
+	sys(__NR_close, t->null, 0, 0, 0, 0, 0);
+}
+
+static void op_join(void)
+{
+	char text[4096];
+	int i;
+	for (i = 0; i < program_count; i++) {
+		struct task *t = &programs[i];
+		while (sys(__NR_read, t->pipe[0], (long)text, sizeof text, 0, 0, 0) > 0)
+			;
+		await_release(t);
+		if (reap(t) != 0)
+			fail("an id map program failed, number", i);
+		sys(__NR_close, t->pipe[0], 0, 0, 0, 0, 0);
+	}
+	program_count = 0;
+}
+
+static void op_idmap(int slot_number)
+{
+	struct { unsigned long long set, clear, propagation, userns; } attr = { .set = 0x00100000 /* MOUNT_ATTR_IDMAP */ };
+	char name[64];
+	expand(name, "/proc/CHILD/ns/user");
+	attr.userns = must(sys(__NR_openat, AT_FDCWD, (long)name, O_RDONLY | O_CLOEXEC, 0, 0, 0), "open ns/user");
+	must(sys(__NR_mount_setattr, slot[slot_number], (long)"", AT_EMPTY_PATH | AT_RECURSIVE, (long)&attr, sizeof attr, 0),
+	     "mount_setattr");
+	sys(__NR_close, attr.userns, 0, 0, 0, 0, 0);
+}
+
+static void op_gate(void) { sys(__NR_write, lifeline[1], (long)".", 1, 0, 0, 0); }
+
+static void op_release(void) { await_release(&container); }
+
+static void op_dumpable(void) { sys(__NR_prctl, 4 /* PR_SET_DUMPABLE */, 1, 0, 0, 0, 0); }
+
+/* one makes a container and waits for its end. */
+static int one(void)
+{
+	stopped_at = 0;
+	host();
+	sys(__NR_close, lifeline[1], 0, 0, 0, 0, 0);
+	close_inputs();
+	if (stopped_at)
+		fail(is_errno(stopped_with) ? "errno of the child's failed step:" : "the child's step returned", stopped_with);
+	return reap(&container);
+}
+
+static long now(void)
+{
+	long ts[2];
+	sys(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)ts, 0, 0, 0, 0);
+	return ts[0] * 1000000000L + ts[1];
+}
+
+static void loop(long n)
+{
+	char text[64], *end = text;
+	const char *s;
+	long i, start = 0;
+	for (i = 0; i <= n; i++) {
+		if (i == 1)
+			start = now();
+		if (one() != 0)
+			fail("exit status of start", i);
+	}
+	start = now() - start;
+	end = put_number(end, n);
+	for (s = " starts "; *s;)
+		*end++ = *s++;
+	end = put_number(end, start);
+	for (s = " ns\n"; *s;)
+		*end++ = *s++;
+	sys(__NR_write, 1, (long)text, end - text, 0, 0, 0);
+}
+
+static int run(long argc, char **argv)
+{
+	long n = 0;
+	const char *s;
+	if (argc < 2)
+		return one();
+	for (s = argv[1]; *s >= '0' && *s <= '9'; s++)
+		n = 10 * n + *s - '0';
+	loop(n);
+	return 0;
+}
+
+#if __STDC_HOSTED__
+int main(int argc, char **argv) { return run(argc, argv); }
+#else
+/* Without a C library the kernel's argument vector is all there is. */
+__attribute__((used)) static void from_kernel(long *stack)
+{
+	sys(__NR_exit_group, run(stack[0], (char **)(stack + 1)), 0, 0, 0, 0, 0);
+}
+
+#if defined(__x86_64__)
+asm(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall from_kernel\n\thlt\n");
+#else
+asm(".globl _start\n_start:\n\tmov x29, xzr\n\tmov x0, sp\n\tbl from_kernel\n\tbrk 0\n");
+#endif
+
+/* The compiler may call these two by itself. */
+void *memset(void *to, int c, unsigned long n)
+{
+	for (volatile char *p = to; n--; p++)
+		*p = c;
+	return to;
+}
+
+void *memcpy(void *to, const void *from, unsigned long n)
+{
+	const char *q = from;
+	for (volatile char *p = to; n--; p++)
+		*p = *q++;
+	return to;
+}
+#endif

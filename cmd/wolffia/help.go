@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const mainHelp = `wolffia starts rootless containers. A container is a syscall program:
+a printable list of system calls that one process executes.
+
+usage:
+  wolffia run     [flags] [--] CMD [ARG…]   start a container and wait for its end
+  wolffia explain [flags] [--] CMD [ARG…]   print its system calls with their reasons; nothing runs
+  wolffia trace   [flags] [--] CMD [ARG…]   run it, then print what each call returned and took
+  wolffia version
+
+examples:
+  wolffia run -- sh                        a throw-away view of this machine
+  wolffia run --rootfs DIR -- /bin/sh      an unpacked image, changes thrown away
+  wolffia run --bundle DIR                 an OCI bundle
+  wolffia explain --map single -- true     why each call is made
+  wolffia trace --rootfs DIR -- true       where the time goes
+
+wolffia VERB --help lists the flags of a verb.
+`
+
+const flagHelp = `root:
+  --rootfs DIR|host     the root: a folder with a throw-away layer on top, or this machine's view (host)
+  --lower DIR           a further layer below --rootfs; repeat it, the topmost first
+  --upper DIR           keep the changes in DIR (overlayfs works in DIR.work beside it)
+  --read-only           show --rootfs as it is, read-only
+  --bundle DIR          an OCI bundle: DIR/config.json says the rest
+ids:
+  --map WHAT            auto: own id as root and all sub-ids (default); single: own id as root, nothing else;
+                        host: the same ids as outside; or INSIDE:OUTSIDE:COUNT[,…]
+  --uid-map, --gid-map  INSIDE:OUTSIDE:COUNT, each repeatable
+  -u, --user UID[:GID]  ids of the program, in the container's numbers (0:0)
+  --keep-groups         keep the caller's supplementary groups; without it they are dropped
+program:
+  -e, --env NAME[=VAL]  a variable; NAME alone passes the caller's on
+  -w, --workdir DIR     its working directory
+  --hostname NAME       (wolffia)
+  --cap-add, --cap-drop CAP[,…] or ALL, from Docker's default set
+  --ulimit NAME=SOFT[:HARD]   a resource limit, e.g. nofile=1024
+  --preserve-fds N      pass fds 3 … 2+N on
+mounts:
+  -v, --volume SRC:DST[:ro]   show a folder or file of this machine
+  --tmpfs DST[:OPTIONS]       an empty tmpfs, e.g. /cache:size=64m
+  --shm-size SIZE             of /dev/shm (65536k)
+  --share NS[,…]              don't make this namespace new: net, pid, ipc, uts, cgroup
+`
+
+// extraFlags are those that not every verb has.
+func extraFlags(verb string) string {
+	text := "other:\n"
+	if verb != "explain" {
+		text += "  --result FILE|FD      write what ran and how it ended as JSON\n"
+	}
+	if verb != "run" {
+		text += "  --json                print JSON\n"
+	}
+	if verb == "explain" {
+		text += "  --facts FILE          plan for the machine whose facts are in FILE\n" +
+			"  --facts-save FILE     write what probing found here\n" +
+			"  --topic NAME          explain a mechanism: " + strings.Join(topicNames(), ", ") + "\n"
+	}
+	return text
+}
+
+func examples(verb string) string {
+	switch verb {
+	case "run":
+		return `examples:
+  wolffia run -- id
+  wolffia run --rootfs DIR -v "$PWD:/work" -w /work -- make
+  wolffia run --map single --rootfs DIR --read-only -- /bin/true
+  wolffia run --result result.json -- false
+exit: the program's own code; 128+N if signal N ended it; 127 not found, 126 not executable,
+      125 the launcher failed (--result tells it from a program that exits 125).
+`
+	case "explain":
+		return `examples:
+  wolffia explain -- true
+  wolffia explain --json --rootfs DIR -- sh | jq -r '.Child[].Name'
+  wolffia explain --facts-save here.json && wolffia explain --facts here.json -- true
+`
+	}
+	return `examples:
+  wolffia trace -- true
+  wolffia trace --json --rootfs DIR -- true | jq '.steps | sort_by(-.took_ns) | .[:10]'
+`
+}
+
+func verbHelp(verb string) int {
+	fmt.Printf("usage: wolffia %s [flags] [--] CMD [ARG…]\n\nFlags end at the first word that isn't one.\n\n%s%s\n%s", verb, flagHelp, extraFlags(verb), examples(verb))
+	return 0
+}
+
+// help is `wolffia help [VERB]`. Without a verb at all it is an error to stderr.
+func help(args []string, missing bool) int {
+	var w io.Writer = os.Stdout
+	code := 0
+	if missing {
+		w, code = os.Stderr, 125
+	}
+	if len(args) > 0 {
+		switch args[0] {
+		case "run", "explain", "trace":
+			return verbHelp(args[0])
+		}
+	}
+	fmt.Fprint(w, mainHelp)
+	return code
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/container"
+	"wolffia.dev/nsexec"
+)
+
+// run is `wolffia run`: plan, start, pass signals on, wait, tell.
+func run(args []string) (int, error) {
+	req, err := parse("run", args)
+	if errors.Is(err, flag.ErrHelp) {
+		return verbHelp("run"), nil
+	}
+	if err != nil {
+		return container.ExitLauncher, err
+	}
+	code, _, err := req.execute()
+	return code, err
+}
+
+// execute runs the container of a request to its end.
+func (r *request) execute() (int, *container.Container, error) {
+	plan, err := r.plan()
+	if err != nil {
+		return container.ExitLauncher, nil, r.failed(plan, err)
+	}
+	for _, w := range plan.Warnings() {
+		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
+	}
+	c, err := container.Start(context.Background(), nsexec.NewSpawner(), plan)
+	if err != nil {
+		return container.ExitLauncher, nil, r.failed(plan, err)
+	}
+	started := time.Now()
+	defer forwardSignals(c)()
+	status, err := c.Wait()
+	if r.result != "" {
+		result := container.NewResult(plan, nil)
+		result.Ended(c, c.Effective(status), time.Since(started))
+		err = errors.Join(err, result.Write(r.result))
+	}
+	if err != nil {
+		return container.ExitLauncher, c, err
+	}
+	return c.Effective(status).ExitCode(), c, nil
+}
+
+// plan probes this machine and compiles.
+func (r *request) plan() (*container.Plan, error) {
+	if err := checkResult(r.result); err != nil {
+		return nil, err
+	}
+	facts, err := container.Probe(r.spec, &r.opts)
+	if err != nil {
+		return nil, err
+	}
+	return container.Compile(r.spec, &r.opts, facts)
+}
+
+// failed writes the result of a start that failed and gives the error back.
+func (r *request) failed(plan *container.Plan, err error) error {
+	if r.result == "" {
+		return err
+	}
+	return errors.Join(err, container.NewResult(plan, err).Write(r.result))
+}
+
+// checkResult: a descriptor that isn't open is found now, not at the end.
+func checkResult(to string) error {
+	var fd int
+	if n, _ := fmt.Sscanf(to, "%d", &fd); n == 1 && fmt.Sprint(fd) == to {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+			return &usageError{"--result " + to + ": this descriptor isn't open here"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// topic is one mechanism, told for a reader.
+type topic struct{ name, text string }
+
+func topics() []topic {
+	return []topic{
+		{"child", `The child (nsexec).
+One clone3(2) with CLONE_VM makes the process and all its namespaces. It shares the launcher's memory, so nothing is
+copied, however large the launcher is. It runs no Go code: about 60 instructions of assembly take one step after the
+other from an array, make the system call, keep what it returned and when, and stop at the first result that the
+step's policy doesn't accept. All its memory lies in one mapping outside Go's heap. Signals are blocked around the call
+and every handler is reset (CLONE_CLEAR_SIGHAND). The kernel wakes the launcher when the child lets go of the memory, at
+its execve or its death (CLONE_CHILD_CLEARTID). Until execve the child and the launcher are one address space: that is
+why the child gets no fd it doesn't need, dumps no core and dies with the launcher.
+Read: clone(2), prctl(2), futex(2).`},
+		{"userns", `User namespaces and their maps (userns).
+A process in a new user namespace has every capability, over that namespace only, and no id until a map is written to
+/proc/PID/uid_map and gid_map by someone outside. The kernel lets a process map its own id by itself, if setgroups(2) is
+denied first. For more ids the set-uid programs newuidmap(1) and newgidmap(1) compare /etc/subuid and /etc/subgid and
+write the map. wolffia runs both at once while the child goes on, and the child waits at its gate "maps". A map has at
+most 340 lines in less than 4,096 bytes, and each line must lie inside one line of the parent's map.
+Read: user_namespaces(7), newuidmap(1), subuid(5).`},
+		{"mounts", `Mounts (mount).
+A mount namespace that belongs to another user namespace gets locked copies of all mounts: flags can't be taken away and
+nothing can be looked at from below. Each mount is made detached (fsopen(2), fsmount(2), open_tree(2)), its target is
+opened below the new root with openat2(2) and RESOLVE_IN_ROOT, and move_mount(2) joins the two by their fds: no path is
+looked up twice, so nothing can be exchanged in between. At the end pivot_root(".", ".") exchanges the roots, the old one
+is detached, and a look at "/.." proves that nothing of it is left.
+Read: mount_namespaces(7), openat2(2), pivot_root(2).`},
+		{"overlay", `Overlayfs without root (mount).
+Linux 5.11 allows overlayfs in a user namespace; its marks are then kept as user.overlay.* attributes (userxattr). A
+throw-away upper layer is a tmpfs in the container's own mount namespace, gone with it, and volatile: nothing is synced.
+tmpfs has user attributes since Linux 6.6; before that the layer lies in a folder of yours, removed at the end. Files
+whose owner has no id in the container (a view of this machine: the host's root) can be hidden by new names at the top of
+the layer but not changed, moved or chmod-ed: EACCES, EPERM or EOVERFLOW. "/" itself can't be a layer, as the mounts
+below it are locked; /etc and /var can.`},
+		{"net", `Network (container, network).
+The container gets a network namespace of its own with nothing but lo, which is up. It is made after the maps are
+written: the files of a network namespace in /proc/net and /sys/class/net belong to whom its root was at that moment,
+and to nobody for ever if there was none. --share net leaves the host's network in place; then /sys is the host's too.
+Drivers that reach the outside aren't built yet.
+Read: network_namespaces(7).`},
+		{"exe", `/proc/self/exe and the launcher's binary (CVE-2019-5736).
+Until execve, /proc/self/exe of the child is the launcher's own binary. An image whose program, or whose #! line, leads
+there would run it inside the container. Before each execve the program and its interpreters are looked up with
+RESOLVE_NO_MAGICLINKS: a link of /proc on the way ends the start. Interpreters are read from the layers when the plan is
+made, so a root that somebody changes in that very moment is not covered; what holds then is that the kernel refuses to
+write a binary that is running (ETXTBSY) and that the container ends with the launcher. Install wolffia owned by root
+where containers aren't trusted: then no container of yours can write it in any case.`},
+		{"signals", `Signals.
+HUP, INT, QUIT, TERM, USR1, USR2, ALRM and CONT are passed on once each, through the pidfd. The container has a session
+of its own, so ^C on the terminal reaches the launcher alone. The kernel drops a signal to the first process of a pid
+namespace that has no handler for it; where the default action is to end the process, wolffia ends it with SIGKILL and
+reports the signal that was meant: an ordinary program ends as it would outside.
+Read: pid_namespaces(7), pidfd_send_signal(2).`},
+	}
+}
+
+func topicNames() []string {
+	var names []string
+	for _, t := range topics() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+func explainTopic(w io.Writer, name string) error {
+	for _, t := range topics() {
+		if t.name == name {
+			_, err := fmt.Fprintln(w, t.text)
+			return err
+		}
+	}
+	return &usageError{fmt.Sprintf("--topic %s: one of %s", name, strings.Join(topicNames(), ", "))}
+}

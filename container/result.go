@@ -1,0 +1,132 @@
+package container
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+	"wolffia.dev/userns"
+)
+
+// Result is what became of a container: the JSON of --result. It settles what
+// an exit code leaves open: a program that exits 125 was started.
+type Result struct {
+	Started  bool     `json:"started"`             // the program was executed
+	ExitCode int      `json:"exit_code"`           // what the launcher exits with
+	Signal   string   `json:"signal,omitempty"`    // the signal that ended the program
+	Error    *Failure `json:"error,omitempty"`     // why it was not started
+	Program  []string `json:"program"`             //
+	PID      int      `json:"pid,omitempty"`       // of the container's first process, on the host
+	StartNS  int64    `json:"start_ns,omitempty"`  // from the first step to execve
+	RunNS    int64    `json:"run_ns,omitempty"`    // from execve to the end
+	Weak     bool     `json:"weak_wait,omitempty"` // waited by number: a filter forbids waitid(P_PIDFD)
+
+	Maps   userns.Mapping `json:"maps"`
+	Root   Root           `json:"root"`
+	Mounts []MountResult  `json:"mounts"`
+	Notes  []string       `json:"notes"` // every fallback and deviation
+}
+
+// MountResult is one mount that was asked for.
+type MountResult struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type,omitempty"`
+	Source      string   `json:"source,omitempty"`
+	Options     []string `json:"options,omitempty"`
+}
+
+// Failure is an error in parts, so that nobody has to read its text.
+type Failure struct {
+	Reason  string `json:"reason"` // stable: "step", "map", "input", "request", "unsupported", "bundle", "other"
+	Code    string `json:"code,omitempty"`
+	Lane    string `json:"lane,omitempty"`
+	Step    int    `json:"step,omitempty"` // from 1
+	Name    string `json:"name,omitempty"`
+	Errno   string `json:"errno,omitempty"`
+	Message string `json:"message"`
+}
+
+// NewResult begins the result of a plan. plan is nil when there was none.
+func NewResult(plan *Plan, err error) *Result {
+	r := &Result{Mounts: []MountResult{}, Notes: []string{}}
+	if plan != nil {
+		r.Program, r.Maps, r.Root = plan.Spec.Process.Args, plan.Maps, plan.Options.Root
+		r.Notes = append(r.Notes, plan.Notes...)
+		for _, m := range plan.Spec.Mounts {
+			r.Mounts = append(r.Mounts, MountResult{m.Destination, m.Type, m.Source, m.Options})
+		}
+	}
+	if err != nil {
+		r.Error, r.ExitCode = failure(err), ExitLauncher
+		var start *StartError
+		if errors.As(err, &start) {
+			r.ExitCode = start.Code
+		}
+	}
+	return r
+}
+
+// Ended completes the result of a container that ran.
+func (r *Result) Ended(c *Container, status nsexec.ExitStatus, ran time.Duration) {
+	r.Started, r.PID, r.RunNS, r.Weak = true, c.Process.PID, ran.Nanoseconds(), c.Process.Weak()
+	r.StartNS = c.Report.Clock.Time1.Sub(c.Report.Clock.Time0).Nanoseconds()
+	r.ExitCode = status.ExitCode()
+	if status.Signal != 0 {
+		r.Signal = unix.SignalName(status.Signal)
+	}
+}
+
+func failure(err error) *Failure {
+	f := &Failure{Reason: "other", Message: err.Error()}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		f.Errno = nsexec.ErrnoName(errno)
+	}
+	var step *nsexec.StepError
+	var plan *userns.PlanError
+	var input *InputError
+	var request *RequestError
+	var unsupported *nsexec.UnsupportedError
+	var field *UnsupportedFieldError
+	var bundle *BundleError
+	switch {
+	case errors.As(err, &step):
+		f.Reason, f.Lane, f.Step, f.Name = "step", step.Lane, step.Index+1, step.Name
+	case errors.As(err, &plan):
+		f.Reason, f.Code = "map", string(plan.Reason)
+	case errors.As(err, &input):
+		f.Reason = "input"
+	case errors.As(err, &request):
+		f.Reason, f.Code = "request", request.What
+	case errors.As(err, &unsupported):
+		f.Reason, f.Code = "unsupported", unsupported.Feature
+	case errors.As(err, &field):
+		f.Reason, f.Code = "unsupported", field.Path
+	case errors.As(err, &bundle):
+		f.Reason = "bundle"
+	}
+	return f
+}
+
+// Write writes the result as JSON to a file, or to a descriptor given by number.
+func (r *Result) Write(to string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	fd, err := strconv.Atoi(to)
+	if err != nil {
+		return os.WriteFile(to, data, 0o644)
+	}
+	if _, err := unix.Write(fd, data); err != nil {
+		return fmt.Errorf("--result %d: write: %w", fd, err)
+	}
+	return nil
+}
