@@ -37,7 +37,7 @@ func BuildFloor(plan *nsexec.Plan, dir, name string, libc bool) (*Floor, error) 
 	if err := os.WriteFile(f.Path+".c", source, 0o644); err != nil {
 		return nil, err
 	}
-	flags := []string{"-O2", "-static", "-fno-pie", "-no-pie", "-fno-stack-protector", "-Wall", "-Werror"}
+	flags := []string{"-O2", "-static", "-fno-pie", "-no-pie", "-fno-stack-protector", "-Wall", "-Werror", "-Wno-unused"}
 	if !libc {
 		flags = append(flags, "-ffreestanding", "-nostdlib")
 	}

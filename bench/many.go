@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -71,7 +72,7 @@ func settled() (Footprint, error) {
 }
 
 // Left describes what stayed behind, "" for nothing. Memory may differ by what
-// the run-time keeps for itself: 2 MiB.
+// the run-time keeps for itself: 4 MiB.
 func (r ManyResult) Left() string {
 	b, a := r.Before, r.After
 	left := ""
@@ -83,8 +84,22 @@ func (r ManyResult) Left() string {
 			left += fmt.Sprintf("%d %s (%d before) ", x.after, x.what, x.before)
 		}
 	}
-	if a.RSS-b.RSS > 2<<20 {
+	if a.RSS-b.RSS > 4<<20 {
 		left += fmt.Sprintf("%d KiB of memory (%d before) ", a.RSS>>10, b.RSS>>10)
 	}
 	return left
+}
+
+// BigHeap allocates and touches so many bytes, as a program with much data has
+// them. The returned function gives them back.
+func BigHeap(bytes int) (free func()) {
+	heap := make([]byte, bytes)
+	for i := 0; i < len(heap); i += 4096 {
+		heap[i] = 1
+	}
+	return func() {
+		runtime.KeepAlive(heap)
+		heap = nil
+		debug.FreeOSMemory()
+	}
 }

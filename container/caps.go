@@ -10,54 +10,52 @@ import (
 
 // capabilityNames are the names of linux/capability.h by number, up to Linux
 // 5.9. A running kernel may know fewer: /proc/sys/kernel/cap_last_cap.
-func capabilityNames() []string {
-	return []string{
-		unix.CAP_CHOWN:              "CAP_CHOWN",
-		unix.CAP_DAC_OVERRIDE:       "CAP_DAC_OVERRIDE",
-		unix.CAP_DAC_READ_SEARCH:    "CAP_DAC_READ_SEARCH",
-		unix.CAP_FOWNER:             "CAP_FOWNER",
-		unix.CAP_FSETID:             "CAP_FSETID",
-		unix.CAP_KILL:               "CAP_KILL",
-		unix.CAP_SETGID:             "CAP_SETGID",
-		unix.CAP_SETUID:             "CAP_SETUID",
-		unix.CAP_SETPCAP:            "CAP_SETPCAP",
-		unix.CAP_LINUX_IMMUTABLE:    "CAP_LINUX_IMMUTABLE",
-		unix.CAP_NET_BIND_SERVICE:   "CAP_NET_BIND_SERVICE",
-		unix.CAP_NET_BROADCAST:      "CAP_NET_BROADCAST",
-		unix.CAP_NET_ADMIN:          "CAP_NET_ADMIN",
-		unix.CAP_NET_RAW:            "CAP_NET_RAW",
-		unix.CAP_IPC_LOCK:           "CAP_IPC_LOCK",
-		unix.CAP_IPC_OWNER:          "CAP_IPC_OWNER",
-		unix.CAP_SYS_MODULE:         "CAP_SYS_MODULE",
-		unix.CAP_SYS_RAWIO:          "CAP_SYS_RAWIO",
-		unix.CAP_SYS_CHROOT:         "CAP_SYS_CHROOT",
-		unix.CAP_SYS_PTRACE:         "CAP_SYS_PTRACE",
-		unix.CAP_SYS_PACCT:          "CAP_SYS_PACCT",
-		unix.CAP_SYS_ADMIN:          "CAP_SYS_ADMIN",
-		unix.CAP_SYS_BOOT:           "CAP_SYS_BOOT",
-		unix.CAP_SYS_NICE:           "CAP_SYS_NICE",
-		unix.CAP_SYS_RESOURCE:       "CAP_SYS_RESOURCE",
-		unix.CAP_SYS_TIME:           "CAP_SYS_TIME",
-		unix.CAP_SYS_TTY_CONFIG:     "CAP_SYS_TTY_CONFIG",
-		unix.CAP_MKNOD:              "CAP_MKNOD",
-		unix.CAP_LEASE:              "CAP_LEASE",
-		unix.CAP_AUDIT_WRITE:        "CAP_AUDIT_WRITE",
-		unix.CAP_AUDIT_CONTROL:      "CAP_AUDIT_CONTROL",
-		unix.CAP_SETFCAP:            "CAP_SETFCAP",
-		unix.CAP_MAC_OVERRIDE:       "CAP_MAC_OVERRIDE",
-		unix.CAP_MAC_ADMIN:          "CAP_MAC_ADMIN",
-		unix.CAP_SYSLOG:             "CAP_SYSLOG",
-		unix.CAP_WAKE_ALARM:         "CAP_WAKE_ALARM",
-		unix.CAP_BLOCK_SUSPEND:      "CAP_BLOCK_SUSPEND",
-		unix.CAP_AUDIT_READ:         "CAP_AUDIT_READ",
-		unix.CAP_PERFMON:            "CAP_PERFMON",
-		unix.CAP_BPF:                "CAP_BPF",
-		unix.CAP_CHECKPOINT_RESTORE: "CAP_CHECKPOINT_RESTORE",
-	}
+var capabilityNames = [...]string{
+	unix.CAP_CHOWN:              "CAP_CHOWN",
+	unix.CAP_DAC_OVERRIDE:       "CAP_DAC_OVERRIDE",
+	unix.CAP_DAC_READ_SEARCH:    "CAP_DAC_READ_SEARCH",
+	unix.CAP_FOWNER:             "CAP_FOWNER",
+	unix.CAP_FSETID:             "CAP_FSETID",
+	unix.CAP_KILL:               "CAP_KILL",
+	unix.CAP_SETGID:             "CAP_SETGID",
+	unix.CAP_SETUID:             "CAP_SETUID",
+	unix.CAP_SETPCAP:            "CAP_SETPCAP",
+	unix.CAP_LINUX_IMMUTABLE:    "CAP_LINUX_IMMUTABLE",
+	unix.CAP_NET_BIND_SERVICE:   "CAP_NET_BIND_SERVICE",
+	unix.CAP_NET_BROADCAST:      "CAP_NET_BROADCAST",
+	unix.CAP_NET_ADMIN:          "CAP_NET_ADMIN",
+	unix.CAP_NET_RAW:            "CAP_NET_RAW",
+	unix.CAP_IPC_LOCK:           "CAP_IPC_LOCK",
+	unix.CAP_IPC_OWNER:          "CAP_IPC_OWNER",
+	unix.CAP_SYS_MODULE:         "CAP_SYS_MODULE",
+	unix.CAP_SYS_RAWIO:          "CAP_SYS_RAWIO",
+	unix.CAP_SYS_CHROOT:         "CAP_SYS_CHROOT",
+	unix.CAP_SYS_PTRACE:         "CAP_SYS_PTRACE",
+	unix.CAP_SYS_PACCT:          "CAP_SYS_PACCT",
+	unix.CAP_SYS_ADMIN:          "CAP_SYS_ADMIN",
+	unix.CAP_SYS_BOOT:           "CAP_SYS_BOOT",
+	unix.CAP_SYS_NICE:           "CAP_SYS_NICE",
+	unix.CAP_SYS_RESOURCE:       "CAP_SYS_RESOURCE",
+	unix.CAP_SYS_TIME:           "CAP_SYS_TIME",
+	unix.CAP_SYS_TTY_CONFIG:     "CAP_SYS_TTY_CONFIG",
+	unix.CAP_MKNOD:              "CAP_MKNOD",
+	unix.CAP_LEASE:              "CAP_LEASE",
+	unix.CAP_AUDIT_WRITE:        "CAP_AUDIT_WRITE",
+	unix.CAP_AUDIT_CONTROL:      "CAP_AUDIT_CONTROL",
+	unix.CAP_SETFCAP:            "CAP_SETFCAP",
+	unix.CAP_MAC_OVERRIDE:       "CAP_MAC_OVERRIDE",
+	unix.CAP_MAC_ADMIN:          "CAP_MAC_ADMIN",
+	unix.CAP_SYSLOG:             "CAP_SYSLOG",
+	unix.CAP_WAKE_ALARM:         "CAP_WAKE_ALARM",
+	unix.CAP_BLOCK_SUSPEND:      "CAP_BLOCK_SUSPEND",
+	unix.CAP_AUDIT_READ:         "CAP_AUDIT_READ",
+	unix.CAP_PERFMON:            "CAP_PERFMON",
+	unix.CAP_BPF:                "CAP_BPF",
+	unix.CAP_CHECKPOINT_RESTORE: "CAP_CHECKPOINT_RESTORE",
 }
 
 // AllCaps returns every capability's name, in the kernel's order.
-func AllCaps() []string { return capabilityNames() }
+func AllCaps() []string { return slices.Clone(capabilityNames[:]) }
 
 // DefaultCaps returns the 14 capabilities that Docker leaves to a container.
 func DefaultCaps() []string {
@@ -77,7 +75,10 @@ func (e *UnknownCapError) Error() string {
 
 // CapNumber is the kernel's number of a capability: "CAP_CHOWN", "chown".
 func CapNumber(name string) (int, error) {
-	if n := slices.Index(capabilityNames(), fullCapName(name)); n >= 0 {
+	if n := slices.Index(capabilityNames[:], name); n >= 0 {
+		return n, nil
+	}
+	if n := slices.Index(capabilityNames[:], fullCapName(name)); n >= 0 {
 		return n, nil
 	}
 	return 0, &UnknownCapError{Name: name, Nearest: nearestCap(fullCapName(name))}
@@ -85,8 +86,8 @@ func CapNumber(name string) (int, error) {
 
 // CapName is the name of capability n, "CAP_41" for one newer than the table.
 func CapName(n int) string {
-	if names := capabilityNames(); n >= 0 && n < len(names) {
-		return names[n]
+	if n >= 0 && n < len(capabilityNames) {
+		return capabilityNames[n]
 	}
 	return fmt.Sprintf("CAP_%d", n)
 }
@@ -138,7 +139,7 @@ func ApplyCaps(base, add, drop []string) ([]string, error) {
 func capSet(names []string) (mask uint64, all bool, err error) {
 	for _, name := range names {
 		if strings.EqualFold(name, "ALL") {
-			mask, all = 1<<len(capabilityNames())-1, true
+			mask, all = 1<<len(capabilityNames)-1, true
 			continue
 		}
 		n, err := CapNumber(name)
@@ -152,7 +153,7 @@ func capSet(names []string) (mask uint64, all bool, err error) {
 
 func capNames(mask uint64) []string {
 	names := []string{}
-	for n, name := range capabilityNames() {
+	for n, name := range capabilityNames {
 		if mask&(1<<n) != 0 {
 			names = append(names, name)
 		}
@@ -165,7 +166,7 @@ func fullCapName(name string) string {
 }
 
 func nearestCap(name string) string {
-	return slices.MinFunc(capabilityNames(), func(a, b string) int {
+	return slices.MinFunc(capabilityNames[:], func(a, b string) int {
 		return editDistance(a, name) - editDistance(b, name)
 	})
 }

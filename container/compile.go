@@ -250,11 +250,12 @@ func limitText(v uint64) string {
 // checkRoot: what this kernel can't build is refused by name.
 func (c *compiler) checkRoot() error {
 	kind, features := c.opts.Root.Kind, c.facts.Features
-	if (kind == RootOverlay || kind == RootHost) && !features.Overlay {
-		return &nsexec.UnsupportedError{Feature: "overlayfs in a user namespace (kernel " + c.facts.Kernel + "; --read-only works without it)", Since: "5.11", Errno: unix.EPERM}
-	}
 	if !features.MountSetattr {
 		return &nsexec.UnsupportedError{Feature: "mount_setattr(2) (kernel " + c.facts.Kernel + ")", Since: "5.12", Errno: unix.ENOSYS}
+	}
+	if r := c.opts.Root; c.idmappedRoot() && (r.Upper != "" || len(r.Lower) > 0) {
+		return &RequestError{"--upper, --lower", "a start by root idmaps its root, and only a single folder can be so far",
+			"use --map host, or start as the user whose folders these are"}
 	}
 	if kind == RootOverlay && !features.PerLayer {
 		return checkOptionLength(c.overlay())
@@ -264,7 +265,7 @@ func (c *compiler) checkRoot() error {
 
 func checkOptionLength(o mount.Overlay) error {
 	if n := len(o.Options(o.Upper, o.Work)); n > mount.MaxOptions-64 {
-		return &RequestError{"--lower", fmt.Sprintf("the overlay options are %d bytes long, and mount(2) takes %d before Linux 6.5", n, mount.MaxOptions),
+		return &RequestError{"--lower", fmt.Sprintf("the overlay options are %d bytes long, and mount(2) takes %d before Linux 6.7", n, mount.MaxOptions),
 			"use fewer layers or shorter paths"}
 	}
 	return nil

@@ -87,7 +87,7 @@ func (c *compiler) caps() specs.LinuxCapabilities {
 func (c *compiler) boundingSteps() nsexec.Program {
 	keep, _ := CapMask(c.caps().Bounding)
 	var p nsexec.Program
-	for n := range len(AllCaps()) {
+	for n := range len(capabilityNames) {
 		if keep&(1<<n) == 0 {
 			p = append(p, nsexec.Prctl("PR_CAPBSET_DROP", unix.PR_CAPBSET_DROP, nsexec.Const(CapName(n), uint64(n))).
 				Named("drop %s", CapName(n)).
@@ -119,7 +119,7 @@ func (c *compiler) capabilitySteps() nsexec.Program {
 	inheritable |= ambient & permitted // raising one demands both (capabilities(7))
 	p := nsexec.Program{nsexec.Capset(effective, permitted, inheritable).Named("capabilities").
 		Because("what the program may do inside its own user namespace, and nowhere else")}
-	for n := range len(AllCaps()) {
+	for n := range len(capabilityNames) {
 		if ambient&permitted&(1<<n) != 0 {
 			p = append(p, nsexec.Prctl("PR_CAP_AMBIENT", unix.PR_CAP_AMBIENT, nsexec.Const("PR_CAP_AMBIENT_RAISE", unix.PR_CAP_AMBIENT_RAISE),
 				nsexec.Const(CapName(n), uint64(n)), nsexec.Int(0), nsexec.Int(0)).Named("ambient %s", CapName(n)))

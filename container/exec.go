@@ -27,11 +27,6 @@ func (c *compiler) execSteps() nsexec.Program {
 		nsexec.UnblockSignals().Named("unblock signals").
 			Because("they were blocked when this child was made; every handler is back to its default (CLONE_CLEAR_SIGHAND)"),
 	}
-	for _, path := range c.facts.Interpreters {
-		p = append(p, nsexec.Openat2(nsexec.AtCWD(), path, unix.O_PATH, unix.RESOLVE_NO_MAGICLINKS).Named("look at the interpreter %s", path).
-			Allow("execve will tell", unix.ENOENT, unix.EACCES, unix.ENOTDIR).
-			Because("a #! line that leads to /proc/self/exe would run the launcher's own binary in here (CVE-2019-5736)"))
-	}
 	proc := c.spec.Process
 	for _, path := range candidates(proc.Args[0], proc.Env) {
 		p = append(p,

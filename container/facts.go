@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -32,15 +33,12 @@ type Facts struct {
 	CgroupTree bool                      `json:"cgroup_tree"`        // there is something at /sys/fs/cgroup
 	Cgroup2    bool                      `json:"cgroup2"`            // and it is a cgroup v2 tree
 	Scratch    string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
-	// Interpreters are those that the program's #! lines name, as far as its root shows them.
-	Interpreters []string `json:"interpreters,omitempty"`
 }
 
 // Features are what this kernel can do.
 type Features struct {
-	MountSetattr bool `json:"mount_setattr"`     // 5.12, read-only bind trees
-	Overlay      bool `json:"overlay_userns"`    // 5.11, overlayfs in a user namespace
-	PerLayer     bool `json:"overlay_lowerdir+"` // 6.5, one fsconfig for each layer
+	MountSetattr bool `json:"mount_setattr"`     // 5.12, read-only bind trees; the oldest kernel that is enough
+	PerLayer     bool `json:"overlay_lowerdir+"` // 6.7, one fsconfig for each layer
 	TmpfsXattr   bool `json:"tmpfs_user_xattr"`  // 6.6, probed: an upper layer may lie on tmpfs
 }
 
@@ -64,6 +62,9 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	if err := f.probeKernel(); err != nil {
 		return nil, err
 	}
+	if o.Root.Kind == RootOverlay || o.Root.Kind == RootHost {
+		f.probeScratch()
+	}
 	var err error
 	if f.IDs, err = userns.Probe(userns.ProbeOptions{Mode: o.Map.Mode}); err != nil {
 		return nil, err
@@ -77,10 +78,6 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	if err := probeFDs(o.PreserveFDs); err != nil {
 		return nil, err
 	}
-	f.probeInterpreters(spec, o)
-	if !f.Features.TmpfsXattr {
-		f.Scratch = newScratch()
-	}
 	return f, f.probeSources(spec)
 }
 
@@ -92,9 +89,7 @@ func (f *Facts) probeKernel() error {
 	f.Kernel = unix.ByteSliceToString(u.Release[:])
 	f.Features = Features{
 		MountSetattr: f.atLeast(5, 12),
-		Overlay:      f.atLeast(5, 11),
-		PerLayer:     f.atLeast(6, 5),
-		TmpfsXattr:   tmpfsHasUserXattrs(),
+		PerLayer:     f.atLeast(6, 7),
 	}
 	var st unix.Statfs_t
 	if unix.Statfs("/sys/fs/cgroup", &st) == nil {
@@ -104,9 +99,20 @@ func (f *Facts) probeKernel() error {
 }
 
 func (f *Facts) atLeast(major, minor int) bool {
-	var a, b int
-	fmt.Sscanf(f.Kernel, "%d.%d", &a, &b)
+	digits := strings.FieldsFunc(f.Kernel, func(r rune) bool { return r < '0' || r > '9' })
+	if len(digits) < 2 {
+		return false
+	}
+	a, _ := strconv.Atoi(digits[0])
+	b, _ := strconv.Atoi(digits[1])
 	return a > major || a == major && b >= minor
+}
+
+// probeScratch decides where a throw-away layer can lie.
+func (f *Facts) probeScratch() {
+	if f.Features.TmpfsXattr = tmpfsHasUserXattrs(); !f.Features.TmpfsXattr {
+		f.Scratch = newScratch()
+	}
 }
 
 // tmpfsHasUserXattrs tries one on a memfd, a file of the kernel's own tmpfs.

@@ -18,9 +18,9 @@ func (c *compiler) guardSteps() nsexec.Program {
 		nsexec.Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, nsexec.Const("SIGKILL", uint64(unix.SIGKILL))).
 			Named("die with the launcher").
 			Because("whatever kills the launcher, the container must not survive it"),
-		nsexec.Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 0, c.facts.Limits["RLIMIT_CORE"].Hard).
+		nsexec.Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 1, c.facts.Limits["RLIMIT_CORE"].Hard).
 			Named("no core dump").
-			Because("until execve a core of this child would hold the launcher's memory"),
+			Because("until execve a core of this child would hold the launcher's memory; 1 byte and not 0, for where cores are piped to a program a limit of 0 counts for nothing (core(5))"),
 		nsexec.Dup3(nsexec.Slot(nsexec.Lifeline), nsexec.Int(c.lifelineFD()), unix.O_CLOEXEC).
 			Named("keep the lifeline").
 			Allow("it has this number already", unix.EINVAL).
@@ -38,6 +38,9 @@ func (c *compiler) guardSteps() nsexec.Program {
 			Because("the child has a copy of the launcher's fd table, and none of it belongs in a container (CVE-2024-21626)"),
 		nsexec.Setsid().Named("new session").
 			Because("without a controlling terminal the program can't push characters into the caller's (TIOCSTI)"),
+		nsexec.JoinSessionKeyring().Named("new session keyring").
+			Allow("no keyrings here, an outer filter forbids them, or the user's quota of keys is used up: the result tells", unix.ENOSYS, unix.EPERM, unix.EDQUOT, unix.EACCES).
+			Because("the caller's keys are not the container's (keyrings(7))"),
 		nsexec.Umask(0).Named("umask 0").Because("the modes of the steps below are meant as they stand"),
 	)
 }

@@ -23,8 +23,8 @@ const (
 
 // Root says where the root comes from.
 type Root struct {
-	Kind  RootKind
-	Path  string   // absolute
-	Lower []string // further layers below Path, the topmost first
-	Upper string   // keeps the changes; empty throws them away
+	Kind  RootKind `json:"kind"`
+	Path  string   `json:"path,omitempty"`  // absolute
+	Lower []string `json:"lower,omitempty"` // further layers below Path, the topmost first
+	Upper string   `json:"upper,omitempty"` // keeps the changes; empty throws them away
 }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +25,7 @@ func (p *Plan) prepare(ctx context.Context, s *nsexec.Spawner) (release func() e
 		return nil, &InputError{"the work folder of --upper", work, err, "it has to lie beside the upper layer, on the same file system"}
 	}
 	return func() error {
-		removeWork(work)
-		return unix.Close(lock)
+		return errors.Join(removeTree(ctx, s, p.Maps, p.Facts.IDs, work), unix.Close(lock))
 	}, nil
 }
 
@@ -42,12 +42,4 @@ func lockUpper(upper string) (int, error) {
 		return -1, &InputError{"the upper layer (--upper)", upper, err, "another container uses it" + owner + ": wait for its end, or take a folder of its own"}
 	}
 	return fd, nil
-}
-
-// removeWork removes overlayfs' work folder: its one entry "work" is empty
-// after a clean unmount. What can't be removed stays for the next start.
-func removeWork(work string) {
-	unix.Rmdir(work + "/work")
-	unix.Rmdir(work + "/index")
-	unix.Rmdir(work)
 }

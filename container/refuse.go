@@ -38,7 +38,7 @@ func (e *UnsupportedFieldError) Error() string {
 // in the order of the fields, belong in the result of the run. It performs no
 // system call and doesn't change spec.
 func CheckSpec(spec *specs.Spec) ([]Note, error) {
-	c := &check{table: builtFields()}
+	c := &check{}
 	c.fields("", "", reflect.ValueOf(spec).Elem())
 	c.values(spec)
 	return c.notes, errors.Join(c.refused...)
@@ -46,7 +46,6 @@ func CheckSpec(spec *specs.Spec) ([]Note, error) {
 
 // check collects what CheckSpec finds.
 type check struct {
-	table   map[string]fieldUse
 	notes   []Note
 	refused []error
 }
@@ -63,9 +62,11 @@ func (c *check) note(at, text string) {
 // people; schema is the same without, for the table: "mounts[].type".
 func (c *check) fields(at, schema string, v reflect.Value) {
 	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			continue
+		}
 		field := v.Type().Field(i)
 		switch name := jsonName(field); {
-		case v.Field(i).IsZero():
 		case field.Anonymous && name == "":
 			c.fields(at, schema, v.Field(i))
 		default:
@@ -78,7 +79,7 @@ func (c *check) fields(at, schema string, v reflect.Value) {
 // as the table does not say otherwise: the error names the smallest thing
 // whose removal helps.
 func (c *check) value(at, schema string, v reflect.Value) {
-	use := c.table[schema]
+	use := useOf(schema)
 	switch {
 	case use == built:
 	case use == wholeObject:

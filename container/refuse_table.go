@@ -13,79 +13,90 @@ const (
 	wholeObject          // an object that asks for something by being there, refused as one
 )
 
-// builtFields lists the leaves of specs.Spec that wolffia acts upon. Only
+// fieldTable lists the leaves of specs.Spec that wolffia acts upon. Only
 // scalars, lists of scalars and maps of strings are marked built, so that a
 // new field inside a known object is not hidden (a test makes sure).
-func builtFields() map[string]fieldUse {
-	return map[string]fieldUse{
-		"ociVersion":    built,
-		"hostname":      built,
-		"annotations":   built, // for other programs: the spec lets a runtime ignore them
-		"root.path":     built,
-		"root.readonly": built,
+var fieldTable = []struct {
+	schema string
+	use    fieldUse
+}{
+	{"ociVersion", built},
+	{"hostname", built},
+	{"annotations", built}, // for other programs: the spec lets a runtime ignore them
+	{"root.path", built},
+	{"root.readonly", built},
 
-		"process.terminal":                 built, // with a note
-		"process.consoleSize.height":       built, // only means something with terminal
-		"process.consoleSize.width":        built,
-		"process.user.uid":                 built,
-		"process.user.gid":                 built,
-		"process.user.umask":               built,
-		"process.user.additionalGids":      built,
-		"process.args":                     built,
-		"process.env":                      built,
-		"process.cwd":                      built,
-		"process.capabilities.bounding":    built,
-		"process.capabilities.effective":   built,
-		"process.capabilities.inheritable": built,
-		"process.capabilities.permitted":   built,
-		"process.capabilities.ambient":     built,
-		"process.rlimits":                  walkedList,
-		"process.rlimits[].type":           built,
-		"process.rlimits[].hard":           built,
-		"process.rlimits[].soft":           built,
-		"process.noNewPrivileges":          built,
-		"process.oomScoreAdj":              built, // 0 only
+	{"process.terminal", built},           // with a note
+	{"process.consoleSize.height", built}, // only means something with terminal
+	{"process.consoleSize.width", built},
+	{"process.user.uid", built},
+	{"process.user.gid", built},
+	{"process.user.umask", built},
+	{"process.user.additionalGids", built},
+	{"process.args", built},
+	{"process.env", built},
+	{"process.cwd", built},
+	{"process.capabilities.bounding", built},
+	{"process.capabilities.effective", built},
+	{"process.capabilities.inheritable", built},
+	{"process.capabilities.permitted", built},
+	{"process.capabilities.ambient", built},
+	{"process.rlimits", walkedList},
+	{"process.rlimits[].type", built},
+	{"process.rlimits[].hard", built},
+	{"process.rlimits[].soft", built},
+	{"process.noNewPrivileges", built},
+	{"process.oomScoreAdj", built}, // 0 only
 
-		"mounts":               walkedList,
-		"mounts[].destination": built,
-		"mounts[].type":        built,
-		"mounts[].source":      built,
-		"mounts[].options":     built,
+	{"mounts", walkedList},
+	{"mounts[].destination", built},
+	{"mounts[].type", built},
+	{"mounts[].source", built},
+	{"mounts[].options", built},
 
-		"linux.namespaces":                 walkedList,
-		"linux.namespaces[].type":          built,
-		"linux.uidMappings":                walkedList,
-		"linux.uidMappings[].containerID":  built,
-		"linux.uidMappings[].hostID":       built,
-		"linux.uidMappings[].size":         built,
-		"linux.gidMappings":                walkedList,
-		"linux.gidMappings[].containerID":  built,
-		"linux.gidMappings[].hostID":       built,
-		"linux.gidMappings[].size":         built,
-		"linux.maskedPaths":                built,
-		"linux.readonlyPaths":              built,
-		"linux.rootfsPropagation":          built,
-		"linux.cgroupsPath":                built, // with a note
-		"linux.resources.devices":          walkedList,
-		"linux.resources.devices[].allow":  built, // false only
-		"linux.resources.devices[].type":   built,
-		"linux.resources.devices[].major":  built,
-		"linux.resources.devices[].minor":  built,
-		"linux.resources.devices[].access": built,
+	{"linux.namespaces", walkedList},
+	{"linux.namespaces[].type", built},
+	{"linux.uidMappings", walkedList},
+	{"linux.uidMappings[].containerID", built},
+	{"linux.uidMappings[].hostID", built},
+	{"linux.uidMappings[].size", built},
+	{"linux.gidMappings", walkedList},
+	{"linux.gidMappings[].containerID", built},
+	{"linux.gidMappings[].hostID", built},
+	{"linux.gidMappings[].size", built},
+	{"linux.maskedPaths", built},
+	{"linux.readonlyPaths", built},
+	{"linux.rootfsPropagation", built},
+	{"linux.cgroupsPath", built}, // with a note
+	{"linux.resources.devices", walkedList},
+	{"linux.resources.devices[].allow", built}, // false only
+	{"linux.resources.devices[].type", built},
+	{"linux.resources.devices[].major", built},
+	{"linux.resources.devices[].minor", built},
+	{"linux.resources.devices[].access", built},
 
-		"process.scheduler":       wholeObject,
-		"process.ioPriority":      wholeObject,
-		"process.execCPUAffinity": wholeObject,
-		"linux.seccomp":           wholeObject,
-		"linux.intelRdt":          wholeObject, // even {} makes a resctrl group
-		"linux.memoryPolicy":      wholeObject,
-		"linux.personality":       wholeObject,
-		"solaris":                 wholeObject,
-		"windows":                 wholeObject,
-		"vm":                      wholeObject,
-		"zos":                     wholeObject,
-		"freebsd":                 wholeObject,
+	{"process.scheduler", wholeObject},
+	{"process.ioPriority", wholeObject},
+	{"process.execCPUAffinity", wholeObject},
+	{"linux.seccomp", wholeObject},
+	{"linux.intelRdt", wholeObject}, // even {} makes a resctrl group
+	{"linux.memoryPolicy", wholeObject},
+	{"linux.personality", wholeObject},
+	{"solaris", wholeObject},
+	{"windows", wholeObject},
+	{"vm", wholeObject},
+	{"zos", wholeObject},
+	{"freebsd", wholeObject},
+}
+
+// useOf is the table's word on a field.
+func useOf(schema string) fieldUse {
+	for _, f := range fieldTable {
+		if f.schema == schema {
+			return f.use
+		}
 	}
+	return notBuilt
 }
 
 // refusal says why a field is refused and what to do. The order matters: the

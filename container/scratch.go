@@ -121,7 +121,7 @@ func removeTree(ctx context.Context, s *nsexec.Spawner, m userns.Mapping, ids *u
 	plan.Child = append(plan.Child, nsexec.CloseRange(3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC).Named("close the rest at execve"),
 		nsexec.UnblockSignals().Named("unblock signals"))
 	for _, path := range candidates("rm", nil) {
-		plan.Child = append(plan.Child, nsexec.Execve(path, []string{"rm", "-rf", "--one-file-system", "--", dir}, nil).
+		plan.Child = append(plan.Child, nsexec.Execve(path, []string{"rm", "-rf", "--", dir}, nil).
 			Named("execute %s", path).Allow("the next folder of PATH is tried", unix.ENOENT, unix.EACCES))
 	}
 	proc, _, err := s.Start(context.WithoutCancel(ctx), plan)

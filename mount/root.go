@@ -15,7 +15,7 @@ type Overlay struct {
 	Work      string   // beside Upper, on the same file system
 	Volatile  bool     // Upper is thrown away: no fsync (5.10)
 	Inherited string   // slot of a detached mount of the launcher's, the topmost layer before Lower
-	// PerLayer: fsconfig(2) takes each layer by itself ("lowerdir+", Linux 6.5),
+	// PerLayer: fsconfig(2) takes each layer by itself ("lowerdir+", Linux 6.7),
 	// so that no character of a path is a delimiter. Before, one option string
 	// is given to mount(2), with escapes.
 	PerLayer bool
@@ -162,7 +162,7 @@ func (t *Tree) overlay(o Overlay, slot string) {
 	)
 }
 
-// overlayByMount is overlay for kernels before 6.5: one option string, one
+// overlayByMount is overlay for kernels before 6.7: one option string, one
 // mount(2), onto a folder of the scratch tmpfs.
 func (t *Tree) overlayByMount(o Overlay, slot string) {
 	scratch, merged := t.scratch(""), t.slot("merged")

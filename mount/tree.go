@@ -25,7 +25,8 @@ type Tree struct {
 // NewTree plans for a child whose mount namespace has just been made.
 // propagation is MS_PRIVATE or MS_SLAVE: do later mounts of the host appear inside?
 func NewTree(propagation uint64) *Tree {
-	t := &Tree{fresh: map[string]string{}, names: map[string]int{"root": 1, "scratch": 1, "empty": 1, "union": 1}}
+	t := &Tree{fresh: map[string]string{}, names: map[string]int{"root": 1, "scratch": 1, "empty": 1, "union": 1},
+		Early: make(nsexec.Program, 0, 32), Late: make(nsexec.Program, 0, 192)}
 	t.early(nsexec.Mount("", "/", "", propagation|unix.MS_REC, "").
 		Named("stop propagation").
 		Because("nothing mounted from here on may appear on the host"))

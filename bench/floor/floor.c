@@ -22,7 +22,6 @@ static long spawn(struct clone_args *a, void (*body)(void *), void *arg)
 	asm volatile("syscall\n\t"
 		     "test %%rax, %%rax\n\t"
 		     "jnz 1f\n\t"
-		     "xor %%ebp, %%ebp\n\t"
 		     "mov %[arg], %%rdi\n\t"
 		     "call *%[body]\n\t"
 		     "hlt\n"
@@ -37,7 +36,6 @@ static long spawn(struct clone_args *a, void (*body)(void *), void *arg)
 	register long x1 asm("x1") = sizeof *a;
 	asm volatile("svc 0\n\t"
 		     "cbnz x0, 1f\n\t"
-		     "mov x29, xzr\n\t"
 		     "mov x0, %[arg]\n\t"
 		     "blr %[body]\n\t"
 		     "brk 0\n"
@@ -96,6 +94,7 @@ struct task {
 	const char *path; /* programs only: newuidmap, newgidmap */
 	const char **argv;
 	int null, pipe[2];
+	unsigned long core[2]; /* RLIMIT_CORE, soft and hard */
 	char text[1024]; /* argv with the container's pid in it */
 	char stack[16384] __attribute__((aligned(16)));
 };
@@ -177,15 +176,21 @@ static void op_write(const char *path, const char *data, long size)
 	sys(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
+/* program_child is programSteps of nsexec/program.go, call for call. */
 static void program_child(void *arg)
 {
 	static const char *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", 0 };
 	static unsigned long long none;
 	struct task *t = arg;
+	unsigned long none_of_it[2] = { 0, t->core[1] };
+	sys(__NR_prctl, 1 /* PR_SET_PDEATHSIG */, 9, 0, 0, 0, 0);
+	sys(__NR_getppid, 0, 0, 0, 0, 0, 0);
+	sys(__NR_prlimit64, 0, 4 /* RLIMIT_CORE */, (long)none_of_it, 0, 0, 0);
 	sys(__NR_dup3, t->null, 0, 0, 0, 0, 0);
 	sys(__NR_dup3, t->pipe[1], 1, 0, 0, 0, 0);
 	sys(__NR_dup3, t->pipe[1], 2, 0, 0, 0, 0);
 	sys(__NR_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC, 0, 0, 0);
+	sys(__NR_prlimit64, 0, 4 /* RLIMIT_CORE */, (long)t->core, 0, 0, 0);
 	sys(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&none, 0, 8, 0, 0);
 	sys(__NR_execve, (long)t->path, (long)t->argv, (long)env, 0, 0, 0);
 	sys(__NR_exit_group, 127, 0, 0, 0, 0, 0);
@@ -202,6 +207,7 @@ static void op_exec(const char *path, const char **template, const char **argv)
 	}
 	t->path = path;
 	t->argv = argv;
+	must(sys(__NR_prlimit64, 0, 4 /* RLIMIT_CORE */, 0, (long)t->core, 0, 0), "prlimit64");
 	t->null = must(sys(__NR_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CLOEXEC, 0, 0, 0), "open /dev/null");
 	must(sys(__NR_pipe2, (long)t->pipe, O_CLOEXEC, 0, 0, 0, 0), "pipe2");
 	start_task(t, 0, program_child);
@@ -215,8 +221,9 @@ static void op_join(void)
 	int i;
 	for (i = 0; i < program_count; i++) {
 		struct task *t = &programs[i];
-		while (sys(__NR_read, t->pipe[0], (long)text, sizeof text, 0, 0, 0) > 0)
-			;
+		long n;
+		while ((n = sys(__NR_read, t->pipe[0], (long)text, sizeof text, 0, 0, 0)) > 0)
+			sys(__NR_write, 2, (long)text, n, 0, 0, 0);
 		await_release(t);
 		if (reap(t) != 0)
 			fail("an id map program failed, number", i);

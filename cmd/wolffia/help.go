@@ -83,7 +83,7 @@ exit: the program's own code; 128+N if signal N ended it; 127 not found, 126 not
 	case "explain":
 		return `examples:
   wolffia explain -- true
-  wolffia explain --json --rootfs DIR -- sh | jq -r '.Child[].Name'
+  wolffia explain --json --rootfs DIR -- sh | jq -r '.child[].name'
   wolffia explain --facts-save here.json && wolffia explain --facts here.json -- true
 `
 	}

@@ -29,6 +29,12 @@ func run(args []string) (int, error) {
 
 // execute runs the container of a request to its end.
 func (r *request) execute() (int, *container.Container, error) {
+	if err := checkResult(r.result); err != nil {
+		return container.ExitLauncher, nil, err
+	}
+	if err := sealExe(r.mapsRoot()); err != nil {
+		return container.ExitLauncher, nil, err
+	}
 	plan, err := r.plan()
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)
@@ -41,7 +47,7 @@ func (r *request) execute() (int, *container.Container, error) {
 		return container.ExitLauncher, nil, r.failed(plan, err)
 	}
 	started := time.Now()
-	defer forwardSignals(c)()
+	go forwardSignals(c) // its set-up need not delay the wait
 	status, err := c.Wait()
 	if r.result != "" {
 		result := container.NewResult(plan, nil)
@@ -56,9 +62,6 @@ func (r *request) execute() (int, *container.Container, error) {
 
 // plan probes this machine and compiles.
 func (r *request) plan() (*container.Plan, error) {
-	if err := checkResult(r.result); err != nil {
-		return nil, err
-	}
 	facts, err := container.Probe(r.spec, &r.opts)
 	if err != nil {
 		return nil, err
@@ -78,7 +81,8 @@ func (r *request) failed(plan *container.Plan, err error) error {
 func checkResult(to string) error {
 	var fd int
 	if n, _ := fmt.Sscanf(to, "%d", &fd); n == 1 && fmt.Sprint(fd) == to {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+		// One that is close-on-exec is the Go runtime's or ours.
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return &usageError{"--result " + to + ": this descriptor isn't open here"}
 		}
 	}

@@ -16,14 +16,11 @@ func forwarded() []os.Signal {
 }
 
 // forwardSignals passes each signal on once. The container has a session of its
-// own, so a terminal's ^C reaches us alone. The returned function ends it.
-func forwardSignals(c *container.Container) (stop func()) {
+// own, so a terminal's ^C reaches us alone. It never returns.
+func forwardSignals(c *container.Container) {
 	ch := make(chan os.Signal, 64)
 	signal.Notify(ch, forwarded()...)
-	go func() {
-		for s := range ch {
-			c.Signal(s.(unix.Signal))
-		}
-	}()
-	return func() { signal.Stop(ch) }
+	for s := range ch {
+		c.Signal(s.(unix.Signal))
+	}
 }
