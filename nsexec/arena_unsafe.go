@@ -16,25 +16,13 @@ import (
 // It is unmapped only after the kernel has cleared header.tid, which it does
 // when the child gave the shared memory up: at its execve or its death.
 type arena struct {
-	mem   []byte
-	head  *header
-	code  []instr // one per step, then the closing exit_group
-	words []uint64
-	slots map[string]*uint64
-}
-
-// header is what clone3 reads and writes. It lies in the arena because a
-// goroutine's stack may move while the kernel holds a pointer into it.
-type header struct {
-	args  cloneArgs
-	tid   uint32 // non-zero while the child shares our memory (CLONE_CHILD_CLEARTID)
-	pidfd int32
-}
-
-// cloneArgs is struct clone_args of linux/sched.h, CLONE_ARGS_SIZE_VER2 (5.7).
-type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal     uint64
-	stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+	mem      []byte
+	head     *header
+	code     []instr // one per step, then the closing exit_group
+	skip     int     // steps before the program's own (see fallback.go)
+	canceled atomic.Bool
+	words    []uint64
+	slots    map[string]*uint64
 }
 
 // instr is one encoded step. The interpreters of both architectures read it by
@@ -57,8 +45,12 @@ const pending = int64(-1) << 62
 
 const stackSize = 4096 // never touched by the interpreters; there for a stray debugger
 
-// load lays a program out. inputs are the values of the slots that the host lane filled.
-func load(p Program, inputs map[string]uint64) (*arena, error) {
+// load lays a program out, behind the steps before. inputs are the values of
+// the slots that the host lane filled.
+func load(p Program, inputs map[string]uint64, before ...Step) (*arena, error) {
+	if len(before) > 0 {
+		p = append(Program(before), p...)
+	}
 	names := make([]string, 0, len(inputs))
 	for name := range inputs {
 		names = append(names, name)
@@ -84,6 +76,7 @@ func load(p Program, inputs map[string]uint64) (*arena, error) {
 		head:  (*header)(base),
 		code:  unsafe.Slice((*instr)(unsafe.Add(base, codeAt)), len(p)+1),
 		words: unsafe.Slice((*uint64)(unsafe.Add(base, wordsAt)), wordCount)[:0],
+		skip:  len(before),
 		slots: make(map[string]*uint64, len(inputs)+8),
 	}
 	for name, v := range inputs {
@@ -182,47 +175,11 @@ func putString(s string, data *[]byte) uintptr {
 
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// prepare fills the clone arguments. exit_signal is 0: until its execve the
-// child causes no SIGCHLD and no plain wait4(-1) reaps it (wait(2), __WALL).
-func (a *arena) prepare(flags, cgroup uint64) {
-	a.head.tid = 1
-	a.head.pidfd = -1
-	a.head.args = cloneArgs{
-		flags:    flags | unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID | unix.CLONE_CLEAR_SIGHAND,
-		pidfd:    uint64(address(&a.head.pidfd)),
-		childTID: uint64(address(&a.head.tid)),
-		stack:    uint64(uintptr(unsafe.Pointer(&a.mem[len(a.mem)-stackSize]))), stackSize: stackSize,
-		cgroup: cgroup,
-	}
-}
-
-// clone makes the child, which executes the arena's program and nothing else.
-// The caller has blocked all signals on a locked thread.
-func (a *arena) clone() (pid int, err error) {
-	r := rawClone(unix.SYS_CLONE3, address(&a.head.args), unsafe.Sizeof(a.head.args), address(&a.code[0]))
-	if isErrno(int64(r)) {
-		return 0, unix.Errno(-int64(r))
-	}
-	return int(r), nil
-}
-
-// awaitRelease blocks until the child shares our memory no longer. The wake-up
-// of CLONE_CHILD_CLEARTID is not FUTEX_PRIVATE, so neither is the wait.
-func (a *arena) awaitRelease() {
-	for atomic.LoadUint32(&a.head.tid) != 0 {
-		tid := atomic.LoadUint32(&a.head.tid)
-		if tid == 0 {
-			return
-		}
-		unix.Syscall6(unix.SYS_FUTEX, address(&a.head.tid), 0 /* FUTEX_WAIT */, uintptr(tid), 0, 0, 0)
-	}
-}
-
 // results copies the result cells out.
 func (a *arena) results() []Result {
-	out := make([]Result, len(a.code)-1)
+	out := make([]Result, len(a.code)-1-a.skip)
 	for i := range out {
-		c := &a.code[i]
+		c := &a.code[a.skip+i]
 		out[i] = Result{Ret: c.ret, Start: c.start, End: c.end, Ran: c.ret != pending, Started: c.start != 0}
 	}
 	return out

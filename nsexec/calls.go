@@ -216,6 +216,14 @@ func Capset(effective, permitted, inheritable uint64) Step {
 // Setsid is setsid(2).
 func Setsid() Step { return call(unix.SYS_SETSID) }
 
+// JoinSessionKeyring is keyctl(KEYCTL_JOIN_SESSION_KEYRING, NULL): a new
+// anonymous session keyring in place of the inherited one.
+func JoinSessionKeyring() Step {
+	s := call(unix.SYS_KEYCTL, Const("KEYCTL_JOIN_SESSION_KEYRING", unix.KEYCTL_JOIN_SESSION_KEYRING), Null())
+	s.Man = "keyctl_join_session_keyring(3)"
+	return s
+}
+
 // Umask is umask(2).
 func Umask(mask uint32) Step { return call(unix.SYS_UMASK, Mode(mask)) }
 

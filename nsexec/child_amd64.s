@@ -1,24 +1,27 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child of clone3 and its interpreter, amd64.
+// The child of clone3 (or clone) and its interpreter, amd64.
 //
 // System calls: number in AX, arguments in DI SI DX R10 R8 R9, result in AX;
 // the kernel clobbers CX and R11 and keeps the rest (syscall(2)).
 
-// func rawClone(nr, args, size, first uintptr) uintptr
+// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr) uintptr
 //
 // R12 carries the first instr over the call into the child. The child never
 // comes back here: it has no goroutine, no g and no Go stack.
-TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-40
+TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
 	MOVQ nr+0(FP), AX
-	MOVQ args+8(FP), DI
-	MOVQ size+16(FP), SI
-	MOVQ first+24(FP), R12
+	MOVQ a1+8(FP), DI
+	MOVQ a2+16(FP), SI
+	MOVQ a3+24(FP), DX
+	MOVQ a4+32(FP), R10
+	MOVQ a5+40(FP), R8
+	MOVQ first+48(FP), R12
 	SYSCALL
 	TESTQ AX, AX
 	JEQ  child
-	MOVQ AX, ret+32(FP)
+	MOVQ AX, ret+56(FP)
 	RET
 child:
 	XORL BP, BP

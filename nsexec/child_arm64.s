@@ -1,23 +1,26 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child of clone3 and its interpreter, arm64.
+// The child of clone3 (or clone) and its interpreter, arm64.
 //
 // System calls: number in R8, arguments in R0..R5, result in R0; the kernel
 // keeps every other register (syscall(2)).
 
-// func rawClone(nr, args, size, first uintptr) uintptr
+// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr) uintptr
 //
 // R19 carries the first instr over the call into the child, which never comes
 // back here: it has no goroutine, no g and no Go stack.
-TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-40
+TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
 	MOVD nr+0(FP), R8
-	MOVD args+8(FP), R0
-	MOVD size+16(FP), R1
-	MOVD first+24(FP), R19
+	MOVD a1+8(FP), R0
+	MOVD a2+16(FP), R1
+	MOVD a3+24(FP), R2
+	MOVD a4+32(FP), R3
+	MOVD a5+40(FP), R4
+	MOVD first+48(FP), R19
 	SVC
 	CBZ  R0, child
-	MOVD R0, ret+32(FP)
+	MOVD R0, ret+56(FP)
 	RET
 child:
 	B    ·interpret(SB)

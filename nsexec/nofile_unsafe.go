@@ -14,7 +14,10 @@ import (
 //
 // syscall.Exec restores the original before it calls execve(2). Called with an
 // empty path, that fails with ENOENT, the limit can be read, and is raised
-// again. The value is found once in a process, at the first call.
+// again. The value is found once in a process, at the first call: for some µs the
+// limit is low, and from then on the syscall package has forgotten the original,
+// so that children of os/exec get the raised limit. Call it before goroutines
+// that open many files run.
 func OriginalNofile() (soft, hard uint64, err error) {
 	original.once.Do(func() {
 		var raised unix.Rlimit
@@ -33,8 +36,7 @@ var original struct {
 	err   error
 }
 
-// prlimitNofile is the bare system call: unix.Prlimit tells the syscall package
-// of a change, which would then forget the original for os/exec.
+// prlimitNofile is prlimit(2) of this process, RLIMIT_NOFILE.
 func prlimitNofile(new, old *unix.Rlimit) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE,
 		uintptr(unsafe.Pointer(new)), uintptr(unsafe.Pointer(old)), 0, 0)

@@ -12,15 +12,18 @@ import (
 // child does inside (Child), tied by gates and by the slots that the host lane
 // fills for the child.
 type Plan struct {
-	Host  []HostStep
-	Child Program
-	Notes []string `json:",omitempty"` // every fallback and deviation, for a person
+	Host  []HostStep `json:"host"`
+	Child Program    `json:"child"`
+	Notes []string   `json:"notes,omitempty"` // every fallback and deviation, for a person
 
 	// DropsDumpable tells that the child's credential steps clear the dumpable
 	// flag of the memory it shares with us (commit_creds clears it when the
 	// kernel-side uid or gid changes). Such a start has the gate
 	// GateCredentials before them, and ends with OpDumpable.
-	DropsDumpable bool `json:",omitempty"`
+	DropsDumpable bool `json:"drops_dumpable,omitempty"`
+
+	// Fault, if not nil, makes one step fail. For tests.
+	Fault *Fault `json:"fault,omitempty"`
 }
 
 // Gates, in the order in which a child can meet them.
@@ -55,15 +58,15 @@ const (
 // A HostStep is one thing the launcher itself does. It is data like a Step, but
 // executed in Go: it may start a set-uid program or wait for another process.
 type HostStep struct {
-	Name  string
-	Op    HostOp
-	Path  string   `json:",omitempty"`
-	Data  string   `json:",omitempty"`
-	Argv  []string `json:",omitempty"`
-	Flags uint64   `json:",omitempty"`
-	Save  string   `json:",omitempty"`
-	Why   string
-	Man   string
+	Name  string   `json:"name"`
+	Op    HostOp   `json:"op"`
+	Path  string   `json:"path,omitempty"`
+	Data  string   `json:"data,omitempty"`
+	Argv  []string `json:"argv,omitempty"`
+	Flags uint64   `json:"flags,omitempty"`
+	Save  string   `json:"save,omitempty"`
+	Why   string   `json:"why,omitempty"`
+	Man   string   `json:"man,omitempty"`
 }
 
 // forcedCloneFlags are those that every child of this package has.
@@ -96,48 +99,6 @@ func (h HostStep) String() string {
 	return string(h.Op)
 }
 
-// Validate checks both lanes: order of the host steps, gates opened in the
-// order in which the child waits at them, slots filled before use.
-func (p *Plan) Validate() error {
-	inputs, gates, cloned := p.inputs()
-	if !cloned {
-		return &InvalidError{Step: "host lane", Reason: "no clone step"}
-	}
-	if err := p.Child.Validate(inputs...); err != nil {
-		return err
-	}
-	for i, s := range p.Child {
-		name, is := s.gate()
-		switch {
-		case !is:
-		case len(gates) == 0 || gates[0] != name:
-			return &InvalidError{Index: i, Step: s.Name, Reason: "the host lane doesn't open this gate at this place"}
-		default:
-			gates = gates[1:]
-		}
-	}
-	if len(gates) > 0 {
-		return &InvalidError{Step: "host lane", Reason: "nobody waits at the gate " + gates[0]}
-	}
-	return nil
-}
-
-func (p *Plan) inputs() (inputs, gates []string, cloned bool) {
-	for _, h := range p.Host {
-		switch h.Op {
-		case OpPipe:
-			inputs = append(inputs, Lifeline)
-		case OpOpenTree:
-			inputs = append(inputs, h.Save)
-		case OpClone:
-			cloned = true
-		case OpGate:
-			gates = append(gates, h.Data)
-		}
-	}
-	return inputs, gates, cloned
-}
-
 // String is the plan as golden tests compare it: both lanes, without reasons.
 func (p *Plan) String() string {
 	var b strings.Builder
@@ -146,6 +107,9 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "%3d  %s\n", i+1, h)
 	}
 	b.WriteString("child\n" + p.Child.String())
+	if p.Fault != nil {
+		b.WriteString(p.Fault.String() + "\n")
+	}
 	for _, n := range p.Notes {
 		b.WriteString("note: " + n + "\n")
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,87 +36,123 @@ func (s ExitStatus) String() string {
 }
 
 // Process is a child held by its pidfd: whatever happens to the number PID,
-// Wait and Signal reach this process or none (pidfd_open(2)).
+// Wait and Signal reach this process or none (pidfd_open(2)). All methods may
+// be called from several goroutines.
 type Process struct {
-	PID   int // for /proc and for people; never used to signal
-	pidfd int
-
-	mu   sync.Mutex
-	done bool
-	weak bool
+	PID    int // for /proc and for people; never used to signal
+	handle handle
+	done   atomic.Bool
+	weak   atomic.Bool
 }
 
-// FD is the pidfd, owned by the Process; poll it for the end (POLLIN).
-func (p *Process) FD() int { return p.pidfd }
+func newProcess(pid, pidfd int) *Process {
+	return &Process{PID: pid, handle: handle{fd: pidfd}}
+}
+
+// FD is the pidfd, owned by the Process, or -1 after Close; poll it for the end
+// (POLLIN).
+func (p *Process) FD() int {
+	fd, ok := p.handle.acquire()
+	if !ok {
+		return -1
+	}
+	p.handle.release()
+	return fd
+}
 
 // Wait blocks until the process ends, reaps it and tells how it ended. Only the
-// first Wait gets the status; every later one gets ErrDone. It needs
-// waitid(P_PIDFD), Linux 5.4. Where a seccomp filter forbids that, it waits for
-// the pid, which is safe only as long as nobody else reaps it: see Weak.
-func (p *Process) Wait() (ExitStatus, error) {
-	return p.reap(0)
-}
+// first Wait gets the status; every other one gets ErrDone. It needs
+// waitid(P_PIDFD), Linux 5.4. Where a seccomp filter forbids that, it polls the
+// pidfd and reaps by number, which is safe only as long as nobody else reaps
+// this child: see Weak.
+func (p *Process) Wait() (ExitStatus, error) { return p.reap(0) }
 
 // TryWait is Wait without blocking: a process that still runs gives EAGAIN.
 func (p *Process) TryWait() (ExitStatus, error) { return p.reap(unix.WNOHANG) }
 
 func (p *Process) reap(options int) (ExitStatus, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done {
+	fd, ok := p.handle.acquire()
+	if !ok {
+		return ExitStatus{}, p.gone()
+	}
+	defer p.handle.release()
+	return p.reapBy(fd, options)
+}
+
+// reapBy reaps through the pidfd, which the caller has acquired.
+func (p *Process) reapBy(fd, options int) (ExitStatus, error) {
+	if p.done.Load() {
 		return ExitStatus{}, ErrDone
 	}
-	status, err := waitid(unix.P_PIDFD, p.pidfd, options)
+	status, err := waitid(unix.P_PIDFD, fd, options)
 	switch err {
 	case unix.ENOSYS, unix.EPERM, unix.EINVAL:
-		p.weak = true
-		status, err = waitid(unix.P_PID, p.PID, options)
+		p.weak.Store(true)
+		status, err = p.reapByNumber(fd, options)
 	}
 	switch err {
 	case nil:
-		p.done = true
+		p.done.Store(true)
 		return status, nil
 	case unix.ECHILD:
-		p.done = true
+		p.done.Store(true)
 		return ExitStatus{}, ErrDone
+	case unix.EAGAIN:
+		return ExitStatus{}, err
 	}
 	return ExitStatus{}, os.NewSyscallError("waitid(P_PIDFD)", err)
 }
 
-// Weak tells that the last Wait had to identify the process by its number.
-func (p *Process) Weak() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.weak
+// reapByNumber is for a kernel or filter without waitid(P_PIDFD). The pidfd
+// still tells that the process ended; a process that runs under its number now
+// is another one, so this child was reaped by somebody else.
+func (p *Process) reapByNumber(fd, options int) (ExitStatus, error) {
+	timeout := -1
+	if options&unix.WNOHANG != 0 {
+		timeout = 0
+	}
+	if err := pollIn(fd, timeout); err != nil {
+		return ExitStatus{}, err
+	}
+	status, err := waitid(unix.P_PID, p.PID, unix.WNOHANG)
+	if err == unix.EAGAIN {
+		err = unix.ECHILD
+	}
+	return status, err
 }
 
-// Signal sends a signal through the pidfd (pidfd_send_signal(2), Linux 5.1). A
-// process that has ended gives ErrDone.
+// gone is the answer when nothing can be done with the process any more.
+func (p *Process) gone() error {
+	if p.done.Load() {
+		return ErrDone
+	}
+	return fmt.Errorf("nsexec: the process was not waited for, and its Process is closed: %w", os.ErrClosed)
+}
+
+// Weak tells that a Wait had to identify the process by its number.
+func (p *Process) Weak() bool { return p.weak.Load() }
+
+// Signal sends a signal through the pidfd (pidfd_send_signal(2), Linux 5.1), and
+// in no other way. A process that has ended gives ErrDone; a kernel without the
+// call *UnsupportedError; a refusal under a seccomp filter *FilteredError.
 func (p *Process) Signal(sig unix.Signal) error {
-	err := unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+	fd, ok := p.handle.acquire()
+	if !ok {
+		return p.gone()
+	}
+	defer p.handle.release()
+	err := unix.PidfdSendSignal(fd, sig, nil, 0)
 	switch err {
 	case nil:
 		return nil
-	case unix.ESRCH, unix.EBADF:
+	case unix.ESRCH:
 		return ErrDone
 	case unix.ENOSYS:
 		return &UnsupportedError{Feature: "pidfd_send_signal(2)", Since: "5.1", Errno: unix.ENOSYS}
 	}
-	return os.NewSyscallError("pidfd_send_signal", err)
+	return filtered("pidfd_send_signal(2)", err)
 }
 
-// Close gives the pidfd back. It neither ends nor reaps the process.
-func (p *Process) Close() error {
-	if p.pidfd < 0 {
-		return nil
-	}
-	fd := p.pidfd
-	p.pidfd = -1
-	return os.NewSyscallError("close", unix.Close(fd))
-}
-
-// kill ends the process and reaps it; used when a start fails.
-func (p *Process) kill() {
-	p.Signal(unix.SIGKILL)
-	p.Wait()
-}
+// Close gives the pidfd back, as soon as no Wait uses it. It neither ends nor
+// reaps the process.
+func (p *Process) Close() error { return p.handle.close() }

@@ -1,9 +1,9 @@
 package nsexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -14,10 +14,12 @@ import (
 // newuidmap(1), newgidmap(1). It is a child of the same kind, without
 // namespaces: no fork of our memory, whatever the heap's size.
 type program struct {
-	step   HostStep
-	proc   *Process
-	stderr *os.File
-	arena  *arena
+	step    HostStep
+	steps   Program
+	proc    *Process
+	stderr  int // the pipe's read end
+	arena   *arena
+	unwatch func() bool // gives the watch on the context up
 }
 
 // ProgramError is a program that the host lane ran and that failed.
@@ -35,20 +37,24 @@ func (e *ProgramError) Error() string {
 }
 
 // programSteps is the child lane of such a program: its own stdin and stderr,
-// nothing else of ours.
-func programSteps(path string, argv []string) Program {
+// nothing else of ours. A set-uid program clears PR_SET_PDEATHSIG at its execve.
+func programSteps(path string, argv []string, core unix.Rlimit) Program {
 	return Program{
+		Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, Const("SIGKILL", uint64(unix.SIGKILL))).Named("die with the launcher"),
+		call(unix.SYS_GETPPID).Named("check that the launcher lives").Expect(int64(os.Getpid())),
+		Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 0, core.Max).Named("no core dump"),
 		Dup3(Slot("null"), Int(0), 0).Named("stdin"),
 		Dup3(Slot("stderr"), Int(1), 0).Named("stdout"),
 		Dup3(Slot("stderr"), Int(2), 0).Named("stderr"),
 		CloseRange(3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC).Named("close all else"),
+		Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, core.Cur, core.Max).Named("core dumps as before"),
 		UnblockSignals().Named("unblock signals"),
 		Execve(path, argv, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}).Named("execute"),
 	}
 }
 
 // exec starts a program and goes on; join waits for it.
-func (l *launch) exec(h HostStep) (int64, error) {
+func (l *launch) exec(ctx context.Context, h HostStep) (int64, error) {
 	argv := make([]string, len(h.Argv))
 	for i, a := range h.Argv {
 		argv[i] = l.expand(a)
@@ -58,83 +64,122 @@ func (l *launch) exec(h HostStep) (int64, error) {
 		return 0, err
 	}
 	p.step = h
+	p.unwatch = whenEnded(ctx, func() { p.proc.Signal(unix.SIGKILL) })
 	l.programs = append(l.programs, p)
 	return int64(p.proc.PID), nil
 }
 
 func (s *Spawner) startProgram(path string, argv []string) (*program, error) {
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	var core unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
 	}
-	defer unix.Close(null)
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+	null, err := openHigh("/dev/null")
+	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(pipe[1])
-	p := &program{stderr: os.NewFile(uintptr(pipe[0]), "stderr of "+path)}
-	p.arena, err = load(programSteps(path, argv), map[string]uint64{"null": uint64(null), "stderr": uint64(pipe[1])})
-	if err == nil {
-		p.arena.prepare(0, 0)
-		p.proc, err = s.spawn(p.arena)
-	}
+	defer unix.Close(null)
+	read, write, err := highPipe()
 	if err != nil {
-		p.stderr.Close()
-		p.arena.free()
+		return nil, err
+	}
+	defer unix.Close(write)
+	p := &program{stderr: read, steps: programSteps(path, argv, core)}
+	p.arena, p.proc, err = s.make(birth{program: p.steps, inputs: map[string]uint64{"null": uint64(null), "stderr": uint64(write)}})
+	if err != nil {
+		unix.Close(p.stderr)
 		return nil, err
 	}
 	return p, nil
 }
 
-// spawn clones and keeps the pidfd.
-func (s *Spawner) spawn(a *arena) (*Process, error) {
-	pid, err := s.clone(a)
-	if err != nil {
-		a.head.tid = 0 // nobody shares the memory
-		return nil, err
-	}
-	return &Process{PID: pid, pidfd: int(a.head.pidfd)}, nil
-}
-
-// join waits for every program that OpExec started. The first failure is told.
+// join waits for every program that OpExec started. Every failure is told.
 func (l *launch) join() (int64, error) {
 	var errs []error
 	for _, p := range l.programs {
-		errs = append(errs, p.wait())
+		errs = append(errs, p.wait(l.report))
 	}
 	l.programs = nil
 	return 0, errors.Join(errs...)
 }
 
-func (p *program) wait() error {
+func (p *program) wait(report *Report) error {
 	defer p.close()
-	text, _ := io.ReadAll(io.LimitReader(p.stderr, 4096))
+	unix.SetNonblock(p.stderr, true) // our end alone
+	text := readUntilEnd(p.stderr, p.proc.FD())
 	p.arena.awaitRelease()
-	if err := programSteps(p.step.Path, p.step.Argv).refused(p.arena.results()); err != nil {
-		p.proc.Wait()
-		return err
-	}
+	refused := p.steps.refused(p.arena.results())
 	status, err := p.proc.Wait()
-	if err != nil {
-		return err
+	if err == ErrDone {
+		status, err = p.stolen(text, report)
 	}
-	if status.ExitCode() != 0 {
-		return &ProgramError{Path: p.step.Path, Status: status, Stderr: strings.TrimSpace(string(text))}
+	switch {
+	case refused != nil:
+		return refused
+	case err != nil:
+		return fmt.Errorf("%s: %w", p.step.Path, err)
+	case status.ExitCode() != 0:
+		return &ProgramError{Path: p.step.Path, Status: status, Stderr: strings.TrimSpace(text)}
 	}
 	return nil
+}
+
+// stolen is for a program whose status another wait of ours got, a wait4(-1) or
+// an ignored SIGCHLD. Where the kernel doesn't keep the status, a program that
+// said nothing is taken as a success, and the report says so.
+func (p *program) stolen(text string, report *Report) (ExitStatus, error) {
+	fd, ok := p.proc.handle.acquire()
+	if !ok {
+		return ExitStatus{}, ErrDone
+	}
+	defer p.proc.handle.release()
+	if status, err := exitInfo(fd); err == nil || text != "" {
+		return status, err
+	}
+	report.Notes = append(report.Notes, p.step.Path+" ended, and another wait of this program took its exit status; "+
+		"as it printed no error, it was taken to have worked")
+	return ExitStatus{}, nil
+}
+
+// readUntilEnd reads what a process says until it ends. End of file is not
+// waited for: a process that it left behind may hold the pipe for ever.
+func readUntilEnd(pipe, pidfd int) string {
+	const most = 4096
+	var text []byte
+	buf := make([]byte, most)
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(pipe), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+			return string(text)
+		}
+		n, err := unix.Read(pipe, buf)
+		if n > 0 {
+			text = append(text, buf[:min(n, most-len(text))]...)
+			continue // before the end is looked at: it may be behind what was said
+		}
+		if fds[0].Revents != 0 {
+			return string(text)
+		}
+		if err == nil { // end of file: only the process is left to wait for
+			fds[1].Fd = -1
+		}
+	}
 }
 
 // abort ends a program whose start failed elsewhere. It has our real uid, so
 // the signal is permitted although it may run set-uid.
 func (p *program) abort() {
-	p.proc.kill()
+	if err := p.proc.Signal(unix.SIGKILL); err != nil && err != ErrDone {
+		p.arena.cancel()
+	}
+	p.proc.Wait()
 	p.close()
 }
 
 func (p *program) close() {
-	p.stderr.Close()
-	p.proc.Close()
+	p.unwatch()
 	p.arena.awaitRelease()
 	p.arena.free()
+	p.proc.Close()
+	unix.Close(p.stderr)
 }

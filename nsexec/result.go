@@ -27,6 +27,7 @@ func (r Result) Errno() unix.Errno {
 // A Report is what a Plan did: a Result for each step of both lanes.
 type Report struct {
 	Host, Child []Result
+	Notes       []string // every fallback, for a person
 	Clock       Clock
 }
 

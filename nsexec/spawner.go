@@ -2,7 +2,7 @@ package nsexec
 
 import (
 	"runtime"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,12 +15,13 @@ import (
 // shared memory waits until no other start depends on it; see doc.go.
 type Spawner struct {
 	jobs     chan job
-	dumpable sync.RWMutex // held for reading while another process opens /proc/CHILD, for writing while the flag is cleared
+	dumpable window      // held for reading while another process opens /proc/CHILD, for writing while the flag is cleared
+	old      atomic.Bool // clone3 is filtered here: clone(2) makes the children
 }
 
 type job struct {
-	a    *arena
-	done chan cloned
+	clone func() (pid int, err error)
+	done  chan cloned
 }
 
 type cloned struct {
@@ -39,22 +40,26 @@ func NewSpawner() *Spawner {
 func (s *Spawner) serve() {
 	runtime.LockOSThread()
 	for j := range s.jobs {
-		pid, err := cloneBlocked(j.a)
+		pid, err := signalsBlocked(j.clone)
 		j.done <- cloned{pid, err}
 	}
 }
 
-// clone makes the child of an arena on the spawner's thread.
-func (s *Spawner) clone(a *arena) (int, error) {
+// spawn makes a child by the function clone, on the spawner's thread.
+func (s *Spawner) spawn(a *arena, clone func() (int, error)) (*Process, error) {
 	done := make(chan cloned, 1)
-	s.jobs <- job{a, done}
+	s.jobs <- job{clone, done}
 	r := <-done
-	return r.pid, r.err
+	if r.err != nil {
+		a.head.tid = 0 // nobody shares the memory
+		return nil, r.err
+	}
+	return newProcess(r.pid, int(a.head.pidfd)), nil
 }
 
-// cloneBlocked clones with every signal blocked, so that none can be delivered
+// signalsBlocked clones with every signal blocked, so that none can be delivered
 // to the child before its program unblocks them, one step before its execve.
-func cloneBlocked(a *arena) (int, error) {
+func signalsBlocked(clone func() (int, error)) (int, error) {
 	var all, old unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
@@ -62,7 +67,7 @@ func cloneBlocked(a *arena) (int, error) {
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, &old); err != nil {
 		return 0, err
 	}
-	pid, err := a.clone()
+	pid, err := clone()
 	unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	return pid, err
 }

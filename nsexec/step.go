@@ -124,9 +124,20 @@ func (s Step) fault(known []string) string {
 		if a.Kind == KindSlot && !slices.Contains(known, a.Text) {
 			return "slot " + a.Text + " is used before it is filled"
 		}
-		if a.Kind == KindStr && strings.Contains(a.Text, "\x00") {
-			return "a string argument contains a NUL byte"
+		if reason := a.fault(); reason != "" {
+			return reason
 		}
+	}
+	return ""
+}
+
+func (a Arg) fault() string {
+	nul := func(s string) bool { return strings.Contains(s, "\x00") }
+	switch {
+	case a.Kind == KindStr && nul(a.Text), slices.ContainsFunc(a.Refs, nul):
+		return "a string argument contains a NUL byte"
+	case len(a.Refs) > 0 && len(a.Data) != 8*(len(a.Refs)+1):
+		return "an array of strings without its NULL"
 	}
 	return ""
 }

@@ -35,6 +35,7 @@ var sysnos = []struct {
 	{unix.SYS_GETPPID, "getppid"},
 	{unix.SYS_GETUID, "getuid"},
 	{unix.SYS_IOCTL, "ioctl"},
+	{unix.SYS_KEYCTL, "keyctl"},
 	{unix.SYS_KILL, "kill"},
 	{unix.SYS_LSEEK, "lseek"},
 	{unix.SYS_MKDIRAT, "mkdirat"},

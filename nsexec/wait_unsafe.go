@@ -37,3 +37,26 @@ func waitid(idType, id, options int) (ExitStatus, error) {
 	}
 	return ExitStatus{Signal: unix.Signal(info.status), Core: info.code == cldDumped}, nil
 }
+
+// pidfdInfo is struct pidfd_info of linux/pidfd.h, PIDFD_INFO_SIZE_VER0.
+type pidfdInfo struct {
+	mask, cgroup uint64
+	ids          [11]uint32
+	exitCode     int32
+}
+
+// exitInfo asks for the status of a process that was reaped already
+// (ioctl PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15).
+func exitInfo(pidfd int) (ExitStatus, error) {
+	const getInfo, infoExit = 0xc040ff0b, 1 << 3 // PIDFD_GET_INFO, PIDFD_INFO_EXIT
+	info := pidfdInfo{mask: infoExit}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), getInfo, uintptr(unsafe.Pointer(&info)))
+	switch {
+	case errno != 0 || info.mask&infoExit == 0:
+		return ExitStatus{}, ErrDone
+	case unix.WaitStatus(info.exitCode).Signaled():
+		status := unix.WaitStatus(info.exitCode)
+		return ExitStatus{Signal: status.Signal(), Core: status.CoreDump()}, nil
+	}
+	return ExitStatus{Code: unix.WaitStatus(info.exitCode).ExitStatus()}, nil
+}

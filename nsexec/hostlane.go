@@ -1,0 +1,151 @@
+package nsexec
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// do makes one step of the host lane.
+func (l *launch) do(ctx context.Context, h HostStep) (int64, error) {
+	switch h.Op {
+	case OpPipe:
+		return l.pipe()
+	case OpOpenTree:
+		return l.openTree(h)
+	case OpClone:
+		return l.clone(ctx, h.Flags)
+	case OpWrite:
+		return l.write(l.expand(h.Path), h.Data)
+	case OpExec:
+		return l.exec(ctx, h)
+	case OpJoin:
+		return l.join()
+	case OpIDMap:
+		return 0, l.idmap(int(l.inputs[h.Save]))
+	case OpGate:
+		return l.open(ctx, h.Data)
+	case OpRelease:
+		l.arena.awaitRelease()
+		return 0, nil
+	case OpDumpable:
+		defer l.release()
+		return 0, l.dumpable()
+	}
+	return 0, fmt.Errorf("no such host step %q (this is a bug)", h.Op)
+}
+
+func (l *launch) pipe() (int64, error) {
+	read, write, err := highPipe()
+	if err != nil {
+		return 0, err
+	}
+	l.inputs[Lifeline], l.lifeline = uint64(read), write
+	return int64(read), nil
+}
+
+// highFD keeps an inherited fd clear of the low numbers that a child's first
+// steps move its fds to.
+const highFD = 128
+
+func (l *launch) openTree(h HostStep) (int64, error) {
+	low, err := unix.OpenTree(unix.AT_FDCWD, h.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(low)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, highFD)
+	if err != nil {
+		return 0, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+	}
+	l.inputs[h.Save] = uint64(fd)
+	return int64(fd), nil
+}
+
+// clone makes the child. From here until its maps are written other starts may
+// not clear our dumpable flag: /proc/CHILD would belong to root.
+func (l *launch) clone(ctx context.Context, flags uint64) (int64, error) {
+	window := &l.spawner.dumpable
+	if err := l.lock(ctx, window.rlock, window.runlock); err != nil {
+		return 0, err
+	}
+	a, child, err := l.spawner.make(birth{program: l.plan.Child, inputs: l.inputs, flags: flags, fault: l.plan.Fault})
+	if err != nil {
+		return 0, err
+	}
+	l.arena, l.child = a, child
+	if a.skip > 0 {
+		l.report.Notes = append(l.report.Notes, fallbackNote(a))
+	}
+	return int64(child.PID), nil
+}
+
+// expand puts the child's pid where ChildPID stands.
+func (l *launch) expand(s string) string {
+	if !namesChild(s) {
+		return s
+	}
+	return strings.Replace(s, ChildPID, strconv.Itoa(l.child.PID), 1)
+}
+
+// write makes one write(2): the kernel takes an id map in a single one.
+func (l *launch) write(path, data string) (int64, error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	n, err := unix.Write(fd, []byte(data))
+	if err == nil && n < len(data) {
+		return int64(n), io.ErrShortWrite
+	}
+	return int64(n), err
+}
+
+// idmap gives a detached mount the child's id map.
+func (l *launch) idmap(tree int) error {
+	path := "/proc/" + strconv.Itoa(l.child.PID) + "/ns/user"
+	userns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(userns)
+	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns)})
+}
+
+// open lets the child pass a gate. Opening GateMaps ends our use of /proc/CHILD;
+// GateCredentials is opened when no other start is in that phase, and holds
+// them off until OpDumpable.
+func (l *launch) open(ctx context.Context, gate string) (int64, error) {
+	switch gate {
+	case GateMaps:
+		l.release()
+	case GateCredentials:
+		if err := l.exclude(ctx); err != nil {
+			return 0, err
+		}
+	}
+	n, err := unix.Write(l.lifeline, []byte{'.'})
+	if err == unix.EPIPE {
+		err = nil // the child is gone: its own step tells why
+	}
+	return int64(n), err
+}
+
+// exclude waits until no other start needs our dumpable flag, which this
+// start's child will clear.
+func (l *launch) exclude(ctx context.Context) error {
+	window := &l.spawner.dumpable
+	if err := l.lock(ctx, window.lock, window.unlock); err != nil {
+		return err
+	}
+	was, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	l.restore = was == 1
+	return os.NewSyscallError("prctl(PR_GET_DUMPABLE)", err)
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package nsexec
+
+const raceDetector = false
