@@ -119,10 +119,10 @@ func (w *floorWriter) arg(a nsexec.Arg) string {
 	case nsexec.KindStr:
 		return "(long)" + quote(a.Text)
 	case nsexec.KindBytes:
-		if a.Refs != nil {
-			return "(long)" + w.array(a.Refs)
+		if a.Memory.Refs != nil {
+			return "(long)" + w.array(a.Memory.Refs)
 		}
-		return w.bytes(a.Data)
+		return w.bytes(a.Memory.Data)
 	}
 	return fmt.Sprintf("(long)%#xUL", a.Value)
 }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"strconv"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -90,7 +91,7 @@ func (c *compiler) boundingSteps() nsexec.Program {
 	for n := range len(capabilityNames) {
 		if keep&(1<<n) == 0 {
 			p = append(p, nsexec.Prctl("PR_CAPBSET_DROP", unix.PR_CAPBSET_DROP, nsexec.Const(CapName(n), uint64(n))).
-				Named("drop %s", CapName(n)).
+				Named("drop ", CapName(n)).
 				Allow("a kernel that doesn't know this capability grants it to nobody", unix.EINVAL))
 		}
 	}
@@ -105,7 +106,7 @@ func (c *compiler) idSteps() nsexec.Program {
 			Because("the caller's would reach what his groups can reach on the host"))
 	}
 	if c.changesUser() {
-		p = append(p, nsexec.Setresgid(u.GID).Named("become gid %d", u.GID), nsexec.Setresuid(u.UID).Named("become uid %d", u.UID))
+		p = append(p, nsexec.Setresgid(u.GID).Named("become gid ", strconv.Itoa(int(u.GID))), nsexec.Setresuid(u.UID).Named("become uid ", strconv.Itoa(int(u.UID))))
 	}
 	return p
 }
@@ -122,7 +123,7 @@ func (c *compiler) capabilitySteps() nsexec.Program {
 	for n := range len(capabilityNames) {
 		if ambient&permitted&(1<<n) != 0 {
 			p = append(p, nsexec.Prctl("PR_CAP_AMBIENT", unix.PR_CAP_AMBIENT, nsexec.Const("PR_CAP_AMBIENT_RAISE", unix.PR_CAP_AMBIENT_RAISE),
-				nsexec.Const(CapName(n), uint64(n)), nsexec.Int(0), nsexec.Int(0)).Named("ambient %s", CapName(n)))
+				nsexec.Const(CapName(n), uint64(n)), nsexec.Int(0), nsexec.Int(0)).Named("ambient ", CapName(n)))
 		}
 	}
 	return p
@@ -163,7 +164,7 @@ func (c *compiler) limitSteps() nsexec.Program {
 	for _, name := range order {
 		n, _ := RlimitNumber(name)
 		p = append(p, nsexec.Setrlimit(name, uint64(n), limits[name].Soft, limits[name].Hard).
-			Named("%s", name).Because(limitReason(name)))
+			Named(name).Because(limitReason(name)))
 	}
 	return p
 }

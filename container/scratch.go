@@ -122,7 +122,7 @@ func removeTree(ctx context.Context, s *nsexec.Spawner, m userns.Mapping, ids *u
 		nsexec.UnblockSignals().Named("unblock signals"))
 	for _, path := range candidates("rm", nil) {
 		plan.Child = append(plan.Child, nsexec.Execve(path, []string{"rm", "-rf", "--", dir}, nil).
-			Named("execute %s", path).Allow("the next folder of PATH is tried", unix.ENOENT, unix.EACCES))
+			Named("execute ", path).Allow("the next folder of PATH is tried", unix.ENOENT, unix.EACCES))
 	}
 	proc, _, err := s.Start(context.WithoutCancel(ctx), plan)
 	if err != nil {

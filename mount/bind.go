@@ -28,14 +28,14 @@ func (t *Tree) Bind(b Bind) {
 	if b.Recursive {
 		flags |= unix.AT_RECURSIVE
 	}
-	t.early(nsexec.OpenTree(nsexec.AtCWD(), b.Source, flags).As(slot).Named("clone the mount at %s", b.Source))
+	t.early(nsexec.OpenTree(nsexec.AtCWD(), b.Source, flags).As(slot).Named("clone the mount at ", b.Source))
 	if b.Set|b.Clear|b.Propagation != 0 {
 		t.early(nsexec.MountSetattr(nsexec.Slot(slot), 0,
-			nsexec.MountAttr{Set: b.Set, Clear: b.Clear, Propagation: b.Propagation}).Named("attributes of %s", b.Dest))
+			nsexec.MountAttr{Set: b.Set, Clear: b.Clear, Propagation: b.Propagation}).Named("attributes of ", b.Dest))
 	}
 	if b.RecSet|b.RecClear != 0 {
 		t.early(nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE,
-			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of %s and below", b.Dest))
+			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of ", b.Dest, " and below"))
 	}
 	t.Attach(slot, b.Dest, b.File, false)
 }
@@ -50,18 +50,18 @@ func (t *Tree) BindDevices(names []string, dest string) {
 	for _, name := range names {
 		slot := "dev/" + name
 		t.early(nsexec.OpenTree(nsexec.AtCWD(), "/dev/"+name, unix.OPEN_TREE_CLONE).As(slot).
-			Named("clone /dev/%s", name).
+			Named("clone /dev/", name).
 			Because("the host's node, never one that the root brought along (CVE-2025-31133)"))
 	}
 	dir := t.Dir(dest)
 	for _, name := range names {
 		p := place{dir, name}
 		t.make(p, true)
-		t.late(nsexec.MoveMount(nsexec.Slot("dev/"+name), nsexec.Slot(dir), name).Named("attach /dev/%s", name))
+		t.late(nsexec.MoveMount(nsexec.Slot("dev/"+name), nsexec.Slot(dir), name).Named("attach /dev/", name))
 	}
 	for _, l := range [][2]string{{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"},
 		{"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {
-		t.late(nsexec.Symlinkat(l[0], nsexec.Slot(dir), l[1]).Named("link /dev/%s", l[1]).
+		t.late(nsexec.Symlinkat(l[0], nsexec.Slot(dir), l[1]).Named("link /dev/", l[1]).
 			Allow("it is there already", unix.EEXIST))
 	}
 }
@@ -85,16 +85,16 @@ func (t *Tree) ReadonlyRoot() {
 func (t *Tree) Seal(dest string) {
 	if slot, ok := t.fresh[dest]; ok {
 		t.late(nsexec.MountSetattr(nsexec.Slot(slot), 0, nsexec.MountAttr{Set: unix.MOUNT_ATTR_RDONLY}).
-			Named("make %s read-only", dest))
+			Named("make ", dest, " read-only"))
 	}
 }
 
 // Link makes a symbolic link in the root, which must be a fresh tmpfs.
 func (t *Tree) Link(target, name string) {
-	t.late(nsexec.Symlinkat(target, nsexec.Slot(t.root), name).Named("link /%s", name))
+	t.late(nsexec.Symlinkat(target, nsexec.Slot(t.root), name).Named("link /", name))
 }
 
 // Folder makes an empty folder in the root, which must be a fresh tmpfs.
 func (t *Tree) Folder(name string, mode uint32) {
-	t.late(nsexec.Mkdirat(nsexec.Slot(t.root), name, mode).Named("folder /%s", name))
+	t.late(nsexec.Mkdirat(nsexec.Slot(t.root), name, mode).Named("folder /", name))
 }

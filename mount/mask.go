@@ -32,7 +32,7 @@ func (t *Tree) find(dest string) string {
 		}
 	}
 	slot := t.slot("target")
-	t.late(nsexec.Openat2(nsexec.Slot(base), rel, unix.O_PATH, noLinks).As(slot).Named("find %s", dest).
+	t.late(nsexec.Openat2(nsexec.Slot(base), rel, unix.O_PATH, noLinks).As(slot).Named("find ", dest).
 		Because("no link may lead the mask elsewhere"))
 	return slot
 }
@@ -46,7 +46,7 @@ func (t *Tree) Mask(dest string, is FileType) {
 		return
 	}
 	target := t.find(dest)
-	t.late(nsexec.MoveMount(nsexec.Slot(t.cover(is)), nsexec.Slot(target), "").Named("mask %s", dest))
+	t.late(nsexec.MoveMount(nsexec.Slot(t.cover(is)), nsexec.Slot(target), "").Named("mask ", dest))
 }
 
 // cover makes a detached mount to put over a path: of the host's null device,
@@ -73,7 +73,7 @@ func (t *Tree) cover(is FileType) string {
 func (t *Tree) proveAbsent(dest string) {
 	t.find(dest)
 	last := len(t.Late) - 1
-	t.Late[last] = t.Late[last].Named("%s is absent", dest).MustFail(unix.ENOENT).
+	t.Late[last] = t.Late[last].Named(dest, " is absent").MustFail(unix.ENOENT).
 		Because("it was absent when this was planned; had it come since, it would stay unmasked")
 }
 
@@ -86,9 +86,9 @@ func (t *Tree) ReadonlyPath(dest string, is FileType) {
 	target, slot := t.find(dest), t.slot("readonly")
 	t.late(
 		nsexec.OpenTree(nsexec.Slot(target), "", unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH).As(slot).
-			Named("clone the mount at %s", dest),
+			Named("clone the mount at ", dest),
 		nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE, nsexec.MountAttr{Set: unix.MOUNT_ATTR_RDONLY}).
 			Named("make it read-only"),
-		nsexec.MoveMount(nsexec.Slot(slot), nsexec.Slot(target), "").Named("attach read-only %s", dest),
+		nsexec.MoveMount(nsexec.Slot(slot), nsexec.Slot(target), "").Named("attach read-only ", dest),
 	)
 }

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,7 @@ type Overlay struct {
 // below it too.
 func (t *Tree) BindRoot(source string, readonly bool) {
 	t.early(nsexec.OpenTree(nsexec.AtCWD(), source, unix.OPEN_TREE_CLONE|unix.AT_RECURSIVE).As("root").
-		Named("clone the mount at %s", source).
+		Named("clone the mount at ", source).
 		Because("the new root has to be a mount of its own"))
 	if readonly {
 		t.early(nsexec.MountSetattr(nsexec.Slot("root"), unix.AT_RECURSIVE, nsexec.MountAttr{Set: unix.MOUNT_ATTR_RDONLY}).
@@ -82,7 +83,7 @@ func (t *Tree) layers(paths []string) []string {
 	for i, p := range paths {
 		slots[i] = t.slot("layer")
 		t.early(nsexec.Openat(nsexec.AtCWD(), p, unix.O_PATH|unix.O_DIRECTORY, 0).As(slots[i]).
-			Named("open the layer %s", p))
+			Named("open the layer ", p))
 	}
 	return slots
 }
@@ -95,7 +96,7 @@ func (t *Tree) upper(o Overlay, layer string) (dir, upper, work string) {
 	dir = t.scratch(layer)
 	upper, work = t.slot("upper"), t.slot("work")
 	for _, name := range []string{upper, work} {
-		t.late(nsexec.Mkdirat(nsexec.Slot(dir), name, 0o755).Named("folder for %s", name))
+		t.late(nsexec.Mkdirat(nsexec.Slot(dir), name, 0o755).Named("folder for ", name))
 	}
 	return dir, upper, work
 }
@@ -137,10 +138,10 @@ func (t *Tree) overlay(o Overlay, slot string) {
 	fs := slot + ".fs"
 	t.late(nsexec.Fsopen("overlay").As(fs).Named("open a new overlay"))
 	set := func(key, value string) {
-		t.late(nsexec.FsconfigString(nsexec.Slot(fs), key, value).Named("overlay %s", key))
+		t.late(nsexec.FsconfigString(nsexec.Slot(fs), key, value).Named("overlay ", key))
 	}
 	for i, l := range layers {
-		t.late(nsexec.Fchdir(nsexec.Slot(l)).Named("stand in layer %d", i+1).
+		t.late(nsexec.Fchdir(nsexec.Slot(l)).Named("stand in layer ", strconv.Itoa(int(i+1))).
 			Because("the layer is then named \".\", whatever characters its path has"))
 		set("lowerdir+", ".")
 	}

@@ -1,8 +1,8 @@
 package mount
 
 import (
-	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -39,14 +39,14 @@ func (t *Tree) late(s ...nsexec.Step)  { t.Late = append(t.Late, s...) }
 // slot invents a name for a result: "mount3", "target7".
 func (t *Tree) slot(kind string) string {
 	t.count++
-	return fmt.Sprintf("%s%d", kind, t.count)
+	return kind + strconv.Itoa(t.count)
 }
 
 // Name is a slot name for a mount at dest: its last word, made unique.
 func (t *Tree) Name(dest string) string {
 	base := path.Base(dest)
 	if t.names[base]++; t.names[base] > 1 {
-		return fmt.Sprintf("%s.%d", base, t.names[base])
+		return base + "." + strconv.Itoa(t.names[base])
 	}
 	return base
 }
@@ -56,8 +56,8 @@ func (t *Tree) Name(dest string) string {
 func (t *Tree) Filesystem(fstype, slot string, options []string, attrs uint64) string {
 	fs := slot + ".fs"
 	t.late(
-		nsexec.Fsopen(fstype).As(fs).Named("open a new %s", fstype),
-		nsexec.FsconfigString(nsexec.Slot(fs), "source", fstype).Named("%s source", fstype).
+		nsexec.Fsopen(fstype).As(fs).Named("open a new ", fstype),
+		nsexec.FsconfigString(nsexec.Slot(fs), "source", fstype).Named(fstype, " source").
 			Because("the name that mount(8) and df(1) will show"),
 	)
 	for _, o := range options {
@@ -66,11 +66,11 @@ func (t *Tree) Filesystem(fstype, slot string, options []string, attrs uint64) s
 		if has {
 			s = nsexec.FsconfigString(nsexec.Slot(fs), key, value)
 		}
-		t.late(s.Named("%s option %s", fstype, o))
+		t.late(s.Named(fstype, " option ", o))
 	}
 	t.late(
-		nsexec.FsconfigCreate(nsexec.Slot(fs)).Named("create the %s", fstype),
-		nsexec.Fsmount(nsexec.Slot(fs), attrs).As(slot).Named("mount %s", fstype).
+		nsexec.FsconfigCreate(nsexec.Slot(fs)).Named("create the ", fstype),
+		nsexec.Fsmount(nsexec.Slot(fs), attrs).As(slot).Named("mount ", fstype).
 			Because("a detached mount, to be attached by its fd"),
 	)
 	return slot
@@ -101,7 +101,7 @@ func (t *Tree) target(dest string, file bool) place {
 		}
 		slot := t.slot("target")
 		t.late(nsexec.Openat2(nsexec.Slot(t.root), strings.Join(parts[:i+1], "/"), flags, inRoot).As(slot).
-			Named("find /%s", strings.Join(parts[:i+1], "/")).
+			Named("find /", strings.Join(parts[:i+1], "/")).
 			Because("links in the root resolve inside it, wherever they point"))
 		dir = slot
 	}
@@ -120,7 +120,7 @@ func (t *Tree) make(p place, file bool) {
 	if file {
 		s = nsexec.Mknodat(nsexec.Slot(p.dir), p.name, 0o644)
 	}
-	t.late(s.Named("mount point %s", p.name).Allow("it is there already", unix.EEXIST))
+	t.late(s.Named("mount point ", p.name).Allow("it is there already", unix.EEXIST))
 }
 
 // Attach puts a detached mount at a destination below the root. A fresh mount
@@ -129,7 +129,7 @@ func (t *Tree) Attach(slot, dest string, file, fresh bool) {
 	p := t.target(dest, file)
 	t.forget(dest)
 	t.late(nsexec.MoveMount(nsexec.Slot(slot), nsexec.Slot(p.dir), p.name).
-		Named("attach %s", dest).
+		Named("attach ", dest).
 		Because("by fd: the target can't be exchanged in between"))
 	if fresh {
 		t.fresh[dest] = slot

@@ -51,13 +51,6 @@ func load(p Program, inputs map[string]uint64, before ...Step) (*arena, error) {
 	if len(before) > 0 {
 		p = append(Program(before), p...)
 	}
-	names := make([]string, 0, len(inputs))
-	for name := range inputs {
-		names = append(names, name)
-	}
-	if err := p.Validate(names...); err != nil {
-		return nil, err
-	}
 	codeSize := (len(p) + 1) * int(unsafe.Sizeof(instr{}))
 	wordCount, dataSize := measure(p)
 	wordCount += len(inputs) + 1
@@ -97,8 +90,8 @@ func measure(p Program) (words, bytes int) {
 			case KindStr:
 				bytes += align(len(a.Text)+1, 8)
 			case KindBytes:
-				bytes += align(len(a.Data), 8)
-				for _, r := range a.Refs {
+				bytes += align(len(a.data()), 8)
+				for _, r := range a.refs() {
 					bytes += align(len(r)+1, 8)
 				}
 			}
@@ -143,9 +136,9 @@ func (a *arena) argument(arg Arg, data *[]byte) uintptr {
 	case KindStr:
 		return address(a.word(uint64(putString(arg.Text, data))))
 	case KindBytes:
-		at := take(len(arg.Data), data)
-		copy(at, arg.Data)
-		for i, r := range arg.Refs {
+		at := take(len(arg.data()), data)
+		copy(at, arg.data())
+		for i, r := range arg.refs() {
 			*(*uint64)(unsafe.Pointer(&at[8*i])) = uint64(putString(r, data))
 		}
 		if len(at) == 0 {

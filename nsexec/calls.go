@@ -23,11 +23,11 @@ func Prctl(name string, option uint64, args ...Arg) Step {
 }
 
 // Unshare is unshare(2).
-func Unshare(flags uint64) Step { return call(unix.SYS_UNSHARE, Flags(CloneFlags, flags)) }
+func Unshare(flags uint64) Step { return call(unix.SYS_UNSHARE, Flags(&CloneFlags, flags)) }
 
 // Setns is setns(2).
 func Setns(fd Arg, nstype uint64) Step {
-	return call(unix.SYS_SETNS, fd, Flags(CloneFlags, nstype))
+	return call(unix.SYS_SETNS, fd, Flags(&CloneFlags, nstype))
 }
 
 // Mount is mount(2).
@@ -42,12 +42,12 @@ func Mount(source, target, fstype string, flags uint64, data string) Step {
 	if data == "" {
 		opts = Null()
 	}
-	return call(unix.SYS_MOUNT, src, Str(target), typ, Flags(MountFlags, flags), opts)
+	return call(unix.SYS_MOUNT, src, Str(target), typ, Flags(&MountFlags, flags), opts)
 }
 
 // Umount2 is umount2(2), in umount(2)'s page.
 func Umount2(target string, flags uint64) Step {
-	s := call(unix.SYS_UMOUNT2, Str(target), Flags(UmountFlags, flags))
+	s := call(unix.SYS_UMOUNT2, Str(target), Flags(&UmountFlags, flags))
 	s.Man = "umount(2)"
 	return s
 }
@@ -59,7 +59,7 @@ func PivotRoot(newRoot, putOld string) Step {
 
 // Fsopen is fsopen(2), Linux 5.2.
 func Fsopen(fstype string) Step {
-	return call(unix.SYS_FSOPEN, Str(fstype), Flags(FsopenFlags, unix.FSOPEN_CLOEXEC))
+	return call(unix.SYS_FSOPEN, Str(fstype), Flags(&FsopenFlags, unix.FSOPEN_CLOEXEC))
 }
 
 // FsconfigString is fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0).
@@ -79,12 +79,12 @@ func FsconfigCreate(fs Arg) Step {
 
 // Fsmount is fsmount(2), Linux 5.2.
 func Fsmount(fs Arg, attrs uint64) Step {
-	return call(unix.SYS_FSMOUNT, fs, Flags(FsmountFlags, unix.FSMOUNT_CLOEXEC), Flags(AttrFlags, attrs))
+	return call(unix.SYS_FSMOUNT, fs, Flags(&FsmountFlags, unix.FSMOUNT_CLOEXEC), Flags(&AttrFlags, attrs))
 }
 
 // OpenTree is open_tree(2), Linux 5.2.
 func OpenTree(dir Arg, path string, flags uint64) Step {
-	return call(unix.SYS_OPEN_TREE, dir, Str(path), Flags(OpenTreeFlags, flags|unix.OPEN_TREE_CLOEXEC))
+	return call(unix.SYS_OPEN_TREE, dir, Str(path), Flags(&OpenTreeFlags, flags|unix.OPEN_TREE_CLOEXEC))
 }
 
 // MoveMount is move_mount(2), Linux 5.2: the mount itself (an fd), to a path below to.
@@ -93,7 +93,7 @@ func MoveMount(mount, to Arg, path string) Step {
 	if path == "" {
 		flags |= unix.MOVE_MOUNT_T_EMPTY_PATH
 	}
-	return call(unix.SYS_MOVE_MOUNT, mount, Str(""), to, Str(path), Flags(MoveMountFlags, flags))
+	return call(unix.SYS_MOVE_MOUNT, mount, Str(""), to, Str(path), Flags(&MoveMountFlags, flags))
 }
 
 // MountAttr is struct mount_attr of mount_setattr(2).
@@ -101,27 +101,33 @@ type MountAttr struct{ Set, Clear, Propagation, UsernsFD uint64 }
 
 // MountSetattr is mount_setattr(2), Linux 5.12, on the mount that dir is.
 func MountSetattr(dir Arg, flags uint64, attr MountAttr) Step {
-	text := "{attr_set=" + AttrFlags.Text(attr.Set)
-	if attr.Clear != 0 {
-		text += ", attr_clr=" + AttrFlags.Text(attr.Clear)
+	return call(unix.SYS_MOUNT_SETATTR, dir, Str(""), Flags(&AtFlags, flags|unix.AT_EMPTY_PATH),
+		Words(mountAttrText, attr.Set, attr.Clear, attr.Propagation, attr.UsernsFD), Int(32))
+}
+
+func mountAttrText(data []byte) string {
+	text := "{attr_set=" + AttrFlags.Text(word(data, 0))
+	if clear := word(data, 1); clear != 0 {
+		text += ", attr_clr=" + AttrFlags.Text(clear)
 	}
-	if attr.Propagation != 0 {
-		text += ", propagation=" + MountFlags.Text(attr.Propagation)
+	if propagation := word(data, 2); propagation != 0 {
+		text += ", propagation=" + MountFlags.Text(propagation)
 	}
-	return call(unix.SYS_MOUNT_SETATTR, dir, Str(""), Flags(AtFlags, flags|unix.AT_EMPTY_PATH),
-		Words(text+"}", attr.Set, attr.Clear, attr.Propagation, attr.UsernsFD), Int(32))
+	return text + "}"
 }
 
 // Openat is openat(2).
 func Openat(dir Arg, path string, flags uint64, mode uint32) Step {
-	return call(unix.SYS_OPENAT, dir, Str(path), Flags(OpenFlags, flags|unix.O_CLOEXEC), Mode(mode))
+	return call(unix.SYS_OPENAT, dir, Str(path), Flags(&OpenFlags, flags|unix.O_CLOEXEC), Mode(mode))
 }
 
 // Openat2 is openat2(2), Linux 5.6.
 func Openat2(dir Arg, path string, flags, resolve uint64) Step {
-	flags |= unix.O_CLOEXEC
-	text := "{flags=" + OpenFlags.Text(flags) + ", resolve=" + ResolveFlags.Text(resolve) + "}"
-	return call(unix.SYS_OPENAT2, dir, Str(path), Words(text, flags, 0, resolve), Int(24))
+	return call(unix.SYS_OPENAT2, dir, Str(path), Words(openHowText, flags|unix.O_CLOEXEC, 0, resolve), Int(24))
+}
+
+func openHowText(data []byte) string {
+	return "{flags=" + OpenFlags.Text(word(data, 0)) + ", resolve=" + ResolveFlags.Text(word(data, 2)) + "}"
 }
 
 // Mkdirat is mkdirat(2).
@@ -155,12 +161,12 @@ func CloseRange(first, last uint32, flags uint64) Step {
 	if last == ^uint32(0) {
 		end = Const("~0", uint64(last))
 	}
-	return call(unix.SYS_CLOSE_RANGE, Int(first), end, Flags(CloseRangeFlags, flags))
+	return call(unix.SYS_CLOSE_RANGE, Int(first), end, Flags(&CloseRangeFlags, flags))
 }
 
 // Dup3 is dup3(2).
 func Dup3(from, to Arg, flags uint64) Step {
-	return call(unix.SYS_DUP3, from, to, Flags(OpenFlags, flags))
+	return call(unix.SYS_DUP3, from, to, Flags(&OpenFlags, flags))
 }
 
 // Sethostname is sethostname(2).
@@ -170,10 +176,13 @@ func Sethostname(name string) Step {
 
 // Setrlimit is prlimit(0, resource, {soft, hard}, NULL); name is the constant.
 func Setrlimit(name string, resource, soft, hard uint64) Step {
-	text := "{rlim_cur=" + limitText(soft) + ", rlim_max=" + limitText(hard) + "}"
-	s := call(unix.SYS_PRLIMIT64, Int(0), Const(name, resource), Words(text, soft, hard), Null())
+	s := call(unix.SYS_PRLIMIT64, Int(0), Const(name, resource), Words(rlimitText, soft, hard), Null())
 	s.Man = "prlimit(2)"
 	return s
+}
+
+func rlimitText(data []byte) string {
+	return "{rlim_cur=" + limitText(word(data, 0)) + ", rlim_max=" + limitText(word(data, 1)) + "}"
 }
 
 func limitText(v uint64) string {
@@ -230,7 +239,7 @@ func Umask(mask uint32) Step { return call(unix.SYS_UMASK, Mode(mask)) }
 // UnblockSignals is rt_sigprocmask(SIG_SETMASK, {}): the child was made with
 // every signal blocked.
 func UnblockSignals() Step {
-	s := call(unix.SYS_RT_SIGPROCMASK, Const("SIG_SETMASK", unix.SIG_SETMASK), Words("[]", 0), Null(), Int(8))
+	s := call(unix.SYS_RT_SIGPROCMASK, Const("SIG_SETMASK", unix.SIG_SETMASK), Words(literal("[]"), 0), Null(), Int(8))
 	s.Man = "sigprocmask(2)"
 	return s
 }
@@ -269,7 +278,7 @@ func Faccessat(dir Arg, path string) Step {
 // gate's condition held. End of file, the launcher's death, ends the child.
 func WaitGate(lifeline Arg, gate string) Step {
 	s := call(unix.SYS_READ, lifeline, Bytes("gate", make([]byte, 8)), Int(1))
-	return s.Named("gate: %s", gate).Expect(1)
+	return s.Named("gate: ", gate).Expect(1)
 }
 
 // gate tells whether the step is a WaitGate, and of which gate.

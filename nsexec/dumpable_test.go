@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,9 +79,9 @@ func becoming(plan *Plan, id uint32) *Plan {
 	for i, s := range plan.Child {
 		switch {
 		case s.Call == unix.SYS_SETRESGID:
-			plan.Child[i] = Setresgid(id).Named("become gid %d", id)
+			plan.Child[i] = Setresgid(id).Named("become gid ", strconv.Itoa(int(id)))
 		case s.Call == unix.SYS_SETRESUID:
-			plan.Child[i] = Setresuid(id).Named("become uid %d", id)
+			plan.Child[i] = Setresuid(id).Named("become uid ", strconv.Itoa(int(id)))
 		}
 	}
 	plan.Child = slices.DeleteFunc(plan.Child, func(s Step) bool { return strings.HasPrefix(s.Name, "clear the dumpable") })

@@ -2,6 +2,7 @@ package nsexec
 
 import (
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,9 +64,9 @@ func (s *Spawner) makeBy(clone func(*arena) (int, error), b birth, before ...Ste
 func resetHandlers(signals []unix.Signal) Program {
 	var p Program
 	for _, sig := range signals {
-		s := call(unix.SYS_RT_SIGACTION, Int(int(sig)), Words("SIG_DFL", 0, 0, 0, 0), Null(), Int(8))
+		s := call(unix.SYS_RT_SIGACTION, Int(int(sig)), Words(literal("SIG_DFL"), 0, 0, 0, 0), Null(), Int(8))
 		s.Man = "sigaction(2)"
-		p = append(p, s.Named("default action of signal %d", int(sig)))
+		p = append(p, s.Named("default action of signal ", strconv.Itoa(int(sig))))
 	}
 	return p
 }

@@ -103,17 +103,18 @@ type argJSON struct {
 // MarshalJSON writes one of the forms above.
 func (a Arg) MarshalJSON() ([]byte, error) {
 	var j argJSON
+	text := a.String()
 	switch {
 	case a.Kind == KindFlags:
-		j.Flags, j.Value = &a.Text, a.Value
+		j.Flags, j.Value = &text, a.Value
 	case a.Kind == KindStr:
 		j.Str = &a.Text
 	case a.Kind == KindSlot:
 		j.Slot = a.Text
-	case a.Kind == KindBytes && len(a.Refs) > 0:
-		j.Bytes, j.Strs = &a.Text, a.Refs
+	case a.Kind == KindBytes && len(a.refs()) > 0:
+		j.Bytes, j.Strs = &text, a.refs()
 	case a.Kind == KindBytes:
-		j.Bytes, j.Data = &a.Text, a.Data
+		j.Bytes, j.Data = &text, a.data()
 	default:
 		v := int64(a.Value)
 		j.Int = &v

@@ -84,7 +84,7 @@ func (h HostStep) String() string {
 	case OpWrite:
 		return "write(" + strconv.Quote(h.Path) + ", " + strconv.Quote(h.Data) + ")"
 	case OpExec:
-		return "execve(" + strconv.Quote(h.Path) + ", " + Strs(h.Argv).Text + ") in a child of its own"
+		return "execve(" + strconv.Quote(h.Path) + ", " + quoted(h.Argv) + ") in a child of its own"
 	case OpJoin:
 		return "waitid(P_PIDFD, …) for " + h.Data
 	case OpIDMap:

@@ -95,7 +95,7 @@ func coreLimit() (core unix.Rlimit) {
 
 // nanosleep is a step that takes its time.
 func nanosleep(d time.Duration) Step {
-	return call(unix.SYS_NANOSLEEP, Words(d.String(), uint64(d/time.Second), uint64(d%time.Second)), Null()).Named("sleep")
+	return call(unix.SYS_NANOSLEEP, Words(literal(d.String()), uint64(d/time.Second), uint64(d%time.Second)), Null()).Named("sleep")
 }
 
 // start starts a plan that must work.

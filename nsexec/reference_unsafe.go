@@ -26,8 +26,8 @@ func rawCall(s Step, slots map[string]uint64) int64 {
 		case KindStr:
 			args[i] = pointer(cString(a.Text))
 		case KindBytes:
-			data := append([]byte(nil), a.Data...)
-			for k, ref := range a.Refs {
+			data := append([]byte(nil), a.data()...)
+			for k, ref := range a.refs() {
 				*(*uint64)(unsafe.Pointer(&data[8*k])) = uint64(pointer(cString(ref)))
 			}
 			args[i] = pointer(data)

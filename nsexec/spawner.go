@@ -14,7 +14,7 @@ import (
 // Starts may overlap. A start whose child clears the dumpable flag of the
 // shared memory waits until no other start depends on it; see doc.go.
 type Spawner struct {
-	jobs     chan job
+	jobs     chan job    // nil: clones happen on the caller's thread
 	dumpable window      // held for reading while another process opens /proc/CHILD, for writing while the flag is cleared
 	old      atomic.Bool // clone3 is filtered here: clone(2) makes the children
 }
@@ -37,6 +37,15 @@ func NewSpawner() *Spawner {
 	return s
 }
 
+// NewMainSpawner is a Spawner without a thread of its own, for a program that
+// starts its children from the main goroutine alone: it locks the calling
+// goroutine to its thread, on which every clone then happens. Called at the
+// beginning of main, that is the process's first thread, which never ends.
+func NewMainSpawner() *Spawner {
+	runtime.LockOSThread()
+	return &Spawner{}
+}
+
 func (s *Spawner) serve() {
 	runtime.LockOSThread()
 	for j := range s.jobs {
@@ -47,14 +56,23 @@ func (s *Spawner) serve() {
 
 // spawn makes a child by the function clone, on the spawner's thread.
 func (s *Spawner) spawn(a *arena, clone func() (int, error)) (*Process, error) {
-	done := make(chan cloned, 1)
-	s.jobs <- job{clone, done}
-	r := <-done
+	r := s.clone(clone)
 	if r.err != nil {
 		a.head.tid = 0 // nobody shares the memory
 		return nil, r.err
 	}
 	return newProcess(r.pid, int(a.head.pidfd)), nil
+}
+
+// clone runs the function on the thread that makes the children.
+func (s *Spawner) clone(clone func() (int, error)) cloned {
+	if s.jobs == nil {
+		pid, err := signalsBlocked(clone)
+		return cloned{pid, err}
+	}
+	done := make(chan cloned, 1)
+	s.jobs <- job{clone, done}
+	return <-done
 }
 
 // signalsBlocked clones with every signal blocked, so that none can be delivered

@@ -50,9 +50,9 @@ func (p Policy) Accepts(ret int64) bool {
 // isErrno: Linux returns errors as -4095..-1 (syscall(2), "Architecture calling conventions").
 func isErrno(ret int64) bool { return ret < 0 && ret >= -4095 }
 
-// Named gives the step its phrase.
-func (s Step) Named(format string, args ...any) Step {
-	s.Name = fmt.Sprintf(format, args...)
+// Named gives the step its phrase, joined from its parts.
+func (s Step) Named(parts ...string) Step {
+	s.Name = strings.Join(parts, "")
 	return s
 }
 
@@ -134,9 +134,9 @@ func (s Step) fault(known []string) string {
 func (a Arg) fault() string {
 	nul := func(s string) bool { return strings.Contains(s, "\x00") }
 	switch {
-	case a.Kind == KindStr && nul(a.Text), slices.ContainsFunc(a.Refs, nul):
+	case a.Kind == KindStr && nul(a.Text), slices.ContainsFunc(a.refs(), nul):
 		return "a string argument contains a NUL byte"
-	case len(a.Refs) > 0 && len(a.Data) != 8*(len(a.Refs)+1):
+	case len(a.refs()) > 0 && len(a.data()) != 8*(len(a.refs())+1):
 		return "an array of strings without its NULL"
 	}
 	return ""

@@ -42,7 +42,7 @@ func (r *request) execute() (int, *container.Container, error) {
 	for _, w := range plan.Warnings() {
 		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
 	}
-	c, err := container.Start(context.Background(), nsexec.NewSpawner(), plan)
+	c, err := container.Start(context.Background(), nsexec.NewMainSpawner(), plan)
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)
 	}
