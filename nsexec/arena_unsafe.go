@@ -1,7 +1,6 @@
 package nsexec
 
 import (
-	"fmt"
 	"sync/atomic"
 	"unsafe"
 
@@ -13,10 +12,11 @@ import (
 //
 //	header | instrs (step by step, with their result cells) | words | data | stack
 //
-// It is unmapped only after the kernel has cleared header.tid, which it does
+// It is given back only after the kernel has cleared header.tid, which it does
 // when the child gave the shared memory up: at its execve or its death.
 type arena struct {
 	mem      []byte
+	pool     *memories // where mem goes back to
 	head     *header
 	code     []instr // one per step, then the closing exit_group
 	skip     int     // steps before the program's own (see fallback.go)
@@ -47,7 +47,7 @@ const stackSize = 4096 // never touched by the interpreters; there for a stray d
 
 // load lays a program out, behind the steps before. inputs are the values of
 // the slots that the host lane filled.
-func load(p Program, inputs map[string]uint64, before ...Step) (*arena, error) {
+func load(pool *memories, p Program, inputs map[string]uint64, before ...Step) (*arena, error) {
 	if len(before) > 0 {
 		p = append(Program(before), p...)
 	}
@@ -58,14 +58,14 @@ func load(p Program, inputs map[string]uint64, before ...Step) (*arena, error) {
 	wordsAt := align(codeAt+codeSize, 64)
 	dataAt := wordsAt + 8*wordCount
 	size := align(dataAt+dataSize, 16) + stackSize
-	mem, err := unix.Mmap(-1, 0, align(size, 4096), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	mem, err := pool.get(size)
 	if err != nil {
-		return nil, fmt.Errorf("nsexec: mmap(%d bytes) for the child's memory: %w", size, err)
+		return nil, err
 	}
 	base := unsafe.Pointer(&mem[0])
 	a := &arena{
 		mem:   mem,
+		pool:  pool,
 		head:  (*header)(base),
 		code:  unsafe.Slice((*instr)(unsafe.Add(base, codeAt)), len(p)+1),
 		words: unsafe.Slice((*uint64)(unsafe.Add(base, wordsAt)), wordCount)[:0],
@@ -162,7 +162,7 @@ func take(n int, data *[]byte) []byte {
 
 func putString(s string, data *[]byte) uintptr {
 	at := take(len(s)+1, data)
-	copy(at, s)
+	at[copy(at, s)] = 0
 	return uintptr(unsafe.Pointer(&at[0]))
 }
 
@@ -178,10 +178,10 @@ func (a *arena) results() []Result {
 	return out
 }
 
-// free unmaps the arena. Only after awaitRelease.
+// free gives the memory back. Only after awaitRelease.
 func (a *arena) free() {
 	if a != nil && a.mem != nil {
-		unix.Munmap(a.mem)
+		a.pool.put(a.mem)
 		a.mem, a.head, a.code, a.words = nil, nil, nil, nil
 	}
 }

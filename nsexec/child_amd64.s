@@ -6,11 +6,21 @@
 // System calls: number in AX, arguments in DI SI DX R10 R8 R9, result in AX;
 // the kernel clobbers CX and R11 and keeps the rest (syscall(2)).
 
-// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr) uintptr
+// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr, m *masks) uintptr
 //
-// R12 carries the first instr over the call into the child. The child never
-// comes back here: it has no goroutine, no g and no Go stack.
-TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
+// Every signal is blocked over the call, so that the child begins with all of
+// them blocked. It happens here, where no goroutine can be moved to another
+// thread in between. R12 carries the first instr over the call into the child,
+// R13 the masks; the kernel keeps both. The child never comes back here: it has
+// no goroutine, no g and no Go stack.
+TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-72
+	MOVQ m+56(FP), R13
+	MOVL $14, AX               // rt_sigprocmask(SIG_BLOCK, &all, &old, 8)
+	XORL DI, DI
+	LEAQ masks_all(R13), SI
+	LEAQ masks_old(R13), DX
+	MOVL $8, R10
+	SYSCALL
 	MOVQ nr+0(FP), AX
 	MOVQ a1+8(FP), DI
 	MOVQ a2+16(FP), SI
@@ -21,7 +31,13 @@ TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
 	SYSCALL
 	TESTQ AX, AX
 	JEQ  child
-	MOVQ AX, ret+56(FP)
+	MOVQ AX, ret+64(FP)
+	MOVL $14, AX               // rt_sigprocmask(SIG_SETMASK, &old, NULL, 8)
+	MOVL $2, DI
+	LEAQ masks_old(R13), SI
+	XORL DX, DX
+	MOVL $8, R10
+	SYSCALL
 	RET
 child:
 	XORL BP, BP

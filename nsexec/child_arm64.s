@@ -6,11 +6,21 @@
 // System calls: number in R8, arguments in R0..R5, result in R0; the kernel
 // keeps every other register (syscall(2)).
 
-// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr) uintptr
+// func rawClone(nr, a1, a2, a3, a4, a5, first uintptr, m *masks) uintptr
 //
-// R19 carries the first instr over the call into the child, which never comes
-// back here: it has no goroutine, no g and no Go stack.
-TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
+// Every signal is blocked over the call, so that the child begins with all of
+// them blocked. It happens here, where no goroutine can be moved to another
+// thread in between. R19 carries the first instr over the call into the child,
+// R20 the masks. The child never comes back here: it has no goroutine, no g and
+// no Go stack.
+TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-72
+	MOVD m+56(FP), R20
+	MOVD $135, R8              // rt_sigprocmask(SIG_BLOCK, &all, &old, 8)
+	MOVD $0, R0
+	ADD  $masks_all, R20, R1
+	ADD  $masks_old, R20, R2
+	MOVD $8, R3
+	SVC
 	MOVD nr+0(FP), R8
 	MOVD a1+8(FP), R0
 	MOVD a2+16(FP), R1
@@ -20,7 +30,13 @@ TEXT ·rawClone(SB), NOSPLIT|NOFRAME, $0-64
 	MOVD first+48(FP), R19
 	SVC
 	CBZ  R0, child
-	MOVD R0, ret+56(FP)
+	MOVD R0, ret+64(FP)
+	MOVD $135, R8              // rt_sigprocmask(SIG_SETMASK, &old, NULL, 8)
+	MOVD $2, R0
+	ADD  $masks_old, R20, R1
+	MOVD $0, R2
+	MOVD $8, R3
+	SVC
 	RET
 child:
 	B    ·interpret(SB)

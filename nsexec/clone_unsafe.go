@@ -12,6 +12,7 @@ import (
 // goroutine's stack may move while the kernel holds a pointer into it.
 type header struct {
 	args  cloneArgs
+	masks masks
 	tid   uint32 // non-zero while the child shares our memory (CLONE_CHILD_CLEARTID)
 	pidfd int32
 }
@@ -40,6 +41,7 @@ func (a *arena) cancel() {
 // prepare fills the clone arguments. exit_signal is 0: until its execve the
 // child causes no SIGCHLD and no plain wait4(-1) reaps it (wait(2), __WALL).
 func (a *arena) prepare(flags, cgroup uint64) {
+	a.head.masks.all = ^uint64(0)
 	a.head.tid = 1
 	a.head.pidfd = -1
 	a.head.args = cloneArgs{
@@ -52,9 +54,8 @@ func (a *arena) prepare(flags, cgroup uint64) {
 }
 
 // clone makes the child, which executes the arena's program and nothing else.
-// The caller has blocked all signals on a locked thread.
 func (a *arena) clone() (pid int, err error) {
-	return cloneResult(rawClone(unix.SYS_CLONE3, address(&a.head.args), unsafe.Sizeof(a.head.args), 0, 0, 0, address(&a.code[0])))
+	return cloneResult(rawClone(unix.SYS_CLONE3, address(&a.head.args), unsafe.Sizeof(a.head.args), 0, 0, 0, address(&a.code[0]), &a.head.masks))
 }
 
 // clone2 is clone by clone(2), whose flags are the low 32 bits of clone3's. It
@@ -63,7 +64,7 @@ func (a *arena) clone2() (pid int, err error) {
 	g := &a.head.args
 	x := clone2Args(uintptr(uint32(g.flags)), // CLONE_CLEAR_SIGHAND falls off
 		uintptr(g.stack+g.stackSize), uintptr(g.pidfd), uintptr(g.childTID))
-	return cloneResult(rawClone(unix.SYS_CLONE, x[0], x[1], x[2], x[3], x[4], address(&a.code[0])))
+	return cloneResult(rawClone(unix.SYS_CLONE, x[0], x[1], x[2], x[3], x[4], address(&a.code[0]), &a.head.masks))
 }
 
 func cloneResult(r uintptr) (pid int, err error) {

@@ -43,7 +43,7 @@ func (s *Spawner) make(b birth) (*arena, *Process, error) {
 const clone2Flags = 0xffffff00
 
 func (s *Spawner) makeBy(clone func(*arena) (int, error), b birth, before ...Step) (*arena, *Process, error) {
-	a, err := load(b.program, b.inputs, before...)
+	a, err := load(&s.memories, b.program, b.inputs, before...)
 	if err != nil {
 		return nil, nil, err
 	}

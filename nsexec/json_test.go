@@ -139,7 +139,7 @@ func FuzzPlanJSON(f *testing.F) {
 		if plan.Validate() == nil && plan.String() == "" {
 			t.Fatal("no text")
 		}
-		if a, err := load(plan.Child, map[string]uint64{Lifeline: 1}); err == nil {
+		if a, err := load(nil, plan.Child, map[string]uint64{Lifeline: 1}); err == nil {
 			a.free()
 		}
 	})

@@ -75,7 +75,7 @@ func sendNothing(pidfd int) error {
 
 // probeChild makes a child with an empty program; end reaps it.
 func probeChild(byClone2 bool) (pidfd int, end func(), err error) {
-	a, err := load(nil, nil)
+	a, err := load(nil, nil, nil)
 	if err != nil {
 		return -1, func() {}, err
 	}
@@ -84,7 +84,7 @@ func probeChild(byClone2 bool) (pidfd int, end func(), err error) {
 	if byClone2 {
 		clone = a.clone2
 	}
-	pid, err := signalsBlocked(clone)
+	pid, err := clone()
 	if err != nil {
 		a.free()
 		return -1, func() {}, err

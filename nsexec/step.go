@@ -99,29 +99,32 @@ func (e *InvalidError) Error() string {
 // Validate checks that every slot is filled before it is used and that every
 // step fits its encoding. inputs are the slots that the host lane fills.
 func (p Program) Validate(inputs ...string) error {
-	known := slices.Clone(inputs)
-	for i, s := range p {
-		if reason := s.fault(known); reason != "" {
-			return &InvalidError{Index: i, Step: s.Name, Reason: reason}
+	known := make(map[string]bool, len(p)/2)
+	for _, name := range inputs {
+		known[name] = true
+	}
+	for i := range p {
+		if reason := p[i].fault(known); reason != "" {
+			return &InvalidError{Index: i, Step: p[i].Name, Reason: reason}
 		}
-		if s.Save != "" {
-			known = append(known, s.Save)
+		if p[i].Save != "" {
+			known[p[i].Save] = true
 		}
 	}
 	return nil
 }
 
-func (s Step) fault(known []string) string {
+func (s *Step) fault(known map[string]bool) string {
 	switch {
 	case len(s.Args) > 6:
 		return "more than six arguments"
 	case len(s.Policy.Allowed) > maxAllowed:
 		return "more than four allowed errors"
-	case s.Save != "" && slices.Contains(known, s.Save):
+	case s.Save != "" && known[s.Save]:
 		return "slot " + s.Save + " is filled twice"
 	}
 	for _, a := range s.Args {
-		if a.Kind == KindSlot && !slices.Contains(known, a.Text) {
+		if a.Kind == KindSlot && !known[a.Text] {
 			return "slot " + a.Text + " is used before it is filled"
 		}
 		if reason := a.fault(); reason != "" {

@@ -5,8 +5,12 @@
 //	maps_test.go      who am I?
 //	root_test.go      what is "/"?
 //	mounts_test.go    what else is mounted?
-//	security_test.go  what can a hostile root or program reach?
-//	process_test.go   how does it start, end and get signals?
+//	security_test.go  what can the program reach?
+//	hostile_test.go   where can a root lead that someone else wrote?
+//	exe_test.go       what becomes of the launcher's own binary?
+//	process_test.go   how does it start and end?
+//	signals_test.go   which signals does it get?
+//	filter_test.go    what if an outer sandbox forbids a call?
 //	input_test.go     what is said when it can't be had?
 //	explain_test.go   what is planned, before anything runs?
 //	bundle_test.go    the files of crun spec and runc spec

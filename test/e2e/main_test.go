@@ -65,7 +65,7 @@ func setUp(work string) error {
 	}
 	if wolffia = os.Getenv("WOLFFIA_BIN"); wolffia == "" {
 		wolffia = work + "/wolffia"
-		build := exec.Command("go", "build", "-o", wolffia, "wolffia.dev/cmd/wolffia")
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", wolffia, "wolffia.dev/cmd/wolffia")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build: %w\n%s", err, out)
