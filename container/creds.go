@@ -25,10 +25,21 @@ func (c *compiler) becomesRoot() bool {
 	return hasRoot && hasGroup && !isRoot
 }
 
+// becomesUser: neither root nor we have an id inside, so the setup runs as the
+// program's user. Only an id that exists inside can make files there.
+func (c *compiler) becomesUser() bool {
+	_, uid := c.ownUID()
+	_, gid := c.ownGID()
+	return !c.becomesRoot() && !(uid && gid)
+}
+
 // setupID is the id that the child has before its last credential steps.
 func (c *compiler) setupIDs() (uid, gid uint32) {
 	if c.becomesRoot() {
 		return 0, 0
+	}
+	if c.becomesUser() {
+		return c.user.UID, c.user.GID
 	}
 	uid, _ = c.ownUID()
 	gid, _ = c.ownGID()
@@ -43,7 +54,7 @@ func (c *compiler) changesUser() bool {
 
 // dropsDumpable: a change to another id, as the kernel counts them, makes the
 // memory that we share undumpable.
-func (c *compiler) dropsDumpable() bool { return c.becomesRoot() || c.changesUser() }
+func (c *compiler) dropsDumpable() bool { return c.becomesRoot() || c.becomesUser() || c.changesUser() }
 
 // credentialGate stands before the first such change.
 func (c *compiler) credentialGate() nsexec.Program {
@@ -147,7 +158,7 @@ func (c *compiler) lastSteps() nsexec.Program {
 	if u := c.user.Umask; u != nil {
 		umask = *u
 	}
-	return append(append(p, nsexec.Umask(umask).Named("umask")), c.limitSteps()...)
+	return append(p, nsexec.Umask(umask).Named("umask"))
 }
 
 // limitSteps: what the spec asks for, and else what the launcher was started with.

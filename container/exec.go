@@ -28,14 +28,17 @@ func (c *compiler) execSteps() nsexec.Program {
 			Because("they were blocked when this child was made; every handler is back to its default (CLONE_CLEAR_SIGHAND)"),
 	}
 	proc := c.spec.Process
-	for _, path := range candidates(proc.Args[0], proc.Env) {
-		p = append(p,
-			nsexec.Openat2(nsexec.AtCWD(), path, unix.O_PATH, unix.RESOLVE_NO_MAGICLINKS).Named("look at ", path).
-				Allow("then it isn't the one", unix.ENOENT, unix.EACCES, unix.ENOTDIR).
-				Because("a link to /proc/self/exe is the launcher's own binary (CVE-2019-5736)"),
-			nsexec.Execve(path, proc.Args, proc.Env).Named("execute ", path).
-				Allow("the next folder of PATH is tried, as execvp(3) does", unix.ENOENT, unix.EACCES, unix.ENOTDIR).
-				Because("from here on the container's own program runs, in memory of its own"))
+	paths := candidates(proc.Args[0], proc.Env)
+	for _, path := range paths {
+		p = append(p, nsexec.Openat2(nsexec.AtCWD(), path, unix.O_PATH, unix.RESOLVE_NO_MAGICLINKS).Named("look at ", path).
+			Allow("then it isn't the one", unix.ENOENT, unix.EACCES, unix.ENOTDIR).
+			Because("a link to /proc/self/exe is the launcher's own binary (CVE-2019-5736)"))
+	}
+	p = append(p, c.limitSteps()...) // after the last open: the program's limit of files may be lower than ours
+	for _, path := range paths {
+		p = append(p, nsexec.Execve(path, proc.Args, proc.Env).Named("execute ", path).
+			Allow("the next folder of PATH is tried, as execvp(3) does", unix.ENOENT, unix.EACCES, unix.ENOTDIR).
+			Because("from here on the container's own program runs, in memory of its own"))
 	}
 	return p
 }

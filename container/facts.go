@@ -59,6 +59,7 @@ type TopEntry struct {
 // from a directory service).
 func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	f := &Facts{Arch: runtime.GOARCH, Paths: map[string]mount.FileType{}, Sources: map[string]mount.FileType{}}
+	ids := probeIDs(o.Map.Mode)
 	if err := f.probeKernel(); err != nil {
 		return nil, err
 	}
@@ -66,9 +67,6 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 		f.probeScratch()
 	}
 	var err error
-	if f.IDs, err = userns.Probe(userns.ProbeOptions{Mode: o.Map.Mode}); err != nil {
-		return nil, err
-	}
 	if f.Limits, err = probeLimits(spec); err != nil {
 		return nil, err
 	}
@@ -78,7 +76,28 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	if err := probeFDs(o.PreserveFDs); err != nil {
 		return nil, err
 	}
-	return f, f.probeSources(spec)
+	if err := f.probeSources(spec); err != nil {
+		return nil, err
+	}
+	found := <-ids
+	f.IDs = found.facts
+	return f, found.err
+}
+
+type foundIDs struct {
+	facts *userns.Facts
+	err   error
+}
+
+// probeIDs looks for the caller's ids beside everything else: a third of all
+// that is to be read.
+func probeIDs(mode userns.Mode) <-chan foundIDs {
+	found := make(chan foundIDs, 1)
+	go func() {
+		f, err := userns.Probe(userns.ProbeOptions{Mode: mode})
+		found <- foundIDs{f, err}
+	}()
+	return found
 }
 
 func (f *Facts) probeKernel() error {
@@ -151,10 +170,30 @@ func (f *Facts) probeRoot(spec *specs.Spec, o *Options) error {
 		if strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/sys/") {
 			f.Paths[p] = fileType(p)
 		} else {
-			f.Paths[p] = fileType(filepath.Join(o.Root.Path, p))
+			f.Paths[p] = fileType(hostPath(spec, o, p))
 		}
 	}
 	return nil
+}
+
+// hostPath is where a path of the container lies on the host: below the bind
+// mount that covers it, or below the root. What another file system covers is
+// empty when the container starts: "" is nowhere.
+func hostPath(spec *specs.Spec, o *Options, p string) string {
+	p = filepath.Clean(p)
+	host, best := filepath.Join(o.Root.Path, p), 0
+	for _, m := range spec.Mounts {
+		dest := filepath.Clean(m.Destination)
+		if p != dest && !strings.HasPrefix(p, dest+"/") || len(dest) < best {
+			continue
+		}
+		if best = len(dest); asksBind(m.Options) {
+			host = filepath.Join(m.Source, p[len(dest):])
+		} else if host = ""; p == dest {
+			host = "/" // the mount itself: a folder
+		}
+	}
+	return host
 }
 
 // probeSources looks at what is to be bound.

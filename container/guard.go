@@ -1,6 +1,8 @@
 package container
 
 import (
+	"strconv"
+
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/nsexec"
@@ -53,12 +55,13 @@ func (c *compiler) gateSteps() nsexec.Program {
 		nsexec.WaitGate(c.lifeline(), nsexec.GateMaps).
 			Because("until the launcher has written the id maps, no id has a name here and no inode can be made (EOVERFLOW)"),
 	}
-	if !c.becomesRoot() {
+	if !c.becomesRoot() && !c.becomesUser() {
 		return p
 	}
+	uid, gid := c.setupIDs()
 	return append(append(p, c.credentialGate()...),
-		nsexec.Setresgid(0).Named("become the container's root group"),
-		nsexec.Setresuid(0).Named("become the container's root").
+		nsexec.Setresgid(gid).Named("become gid ", strconv.Itoa(int(gid)), " of the container"),
+		nsexec.Setresuid(uid).Named("become uid ", strconv.Itoa(int(uid)), " of the container").
 			Because("our own id isn't its root's, and what is made below shall belong to it"),
 		c.pdeathsig(),
 	)

@@ -68,6 +68,7 @@ func hintTable() []hint {
 		{op: nsexec.OpJoin, text: helperRefused},
 		{op: nsexec.OpIDMap, errno: unix.EINVAL, text: noIDMap},
 		{op: nsexec.OpIDMap, errno: unix.EPERM, text: noIDMap},
+		{op: nsexec.OpOpenTree, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpOpenTree, text: say("the root folder can't be cloned; --map host works without it")},
 
 		{name: "mount proc", errno: unix.EPERM, text: tooRevealing},
@@ -75,6 +76,9 @@ func hintTable() []hint {
 		{name: "mount sysfs", errno: unix.EPERM, text: say("a new sysfs needs a fully visible /sys in the parent, and here something covers a part of it (mount_namespaces(7), \"mount too revealing\"): use --share net, which shows the host's /sys read-only")},
 		{name: "create the overlay", text: overlayRefused},
 		{name: "mount the overlay", text: overlayRefused},
+		{name: "overlay lowerdir+", text: overlayRefused},
+		{name: "overlay upperdir", text: overlayRefused},
+		{name: "overlay workdir", text: overlayRefused},
 		{name: "open a new overlay", errno: unix.ENODEV, text: say("this kernel has no overlayfs: load it as root (modprobe overlay), or use --read-only")},
 		{name: "open the layer", errno: unix.EACCES, text: say("this user can't enter the folder: chmod or chown it, or name another one")},
 		{name: "open a new", errno: unix.EPERM, text: seccompOr("fsopen(2) needs CAP_SYS_ADMIN in the namespace that was just made")},
@@ -105,6 +109,10 @@ func hintTable() []hint {
 		{errno: unix.ENOSPC, text: namespaceLimit},
 		{op: nsexec.OpPipe, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpExec, errno: unix.EMFILE, text: tooFewFiles},
+		{op: nsexec.OpClone, errno: unix.EMFILE, text: tooFewFiles},
+		{op: nsexec.OpWrite, errno: unix.EMFILE, text: tooFewFiles},
+		{errno: unix.EPERM, text: seccompOr("")},
+		{errno: unix.ENOSYS, text: seccompOr("this kernel lacks the call; wolffia needs Linux 5.12")},
 	}
 }
 
@@ -219,7 +227,7 @@ func overlayRefused(h *hinted) string {
 		}
 		return "overlayfs doesn't take one of these layers: something of the host may be mounted below it (mounts inherited from the host are locked), or it is a kind of file system that can't be a layer"
 	case unix.ELOOP:
-		return "two layers overlap: one lies inside another. Each layer, the upper one and its work folder need folders of their own"
+		return "two layers overlap: one of " + strings.Join(h.plan.Options.Root.folders(), ", ") + " lies inside another. Each layer, the upper one and its work folder need folders of their own"
 	case unix.EBUSY:
 		return "another overlay uses this upper layer or its work folder"
 	}

@@ -28,3 +28,12 @@ type Root struct {
 	Lower []string `json:"lower,omitempty"` // further layers below Path, the topmost first
 	Upper string   `json:"upper,omitempty"` // keeps the changes; empty throws them away
 }
+
+// folders are all layers, the topmost first.
+func (r Root) folders() []string {
+	list := append([]string{r.Path}, r.Lower...)
+	if r.Upper != "" {
+		list = append([]string{r.Upper}, list...)
+	}
+	return list
+}

@@ -25,7 +25,7 @@ func (p *Plan) prepare(ctx context.Context, s *nsexec.Spawner) (release func() e
 		return nil, &InputError{"the work folder of --upper", work, err, "it has to lie beside the upper layer, on the same file system"}
 	}
 	return func() error {
-		return errors.Join(removeTree(ctx, s, p.Maps, p.Facts.IDs, work), unix.Close(lock))
+		return errors.Join(removeTree(ctx, s, p.Maps, p.Facts, work), unix.Close(lock))
 	}, nil
 }
 

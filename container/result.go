@@ -76,6 +76,7 @@ func NewResult(plan *Plan, err error) *Result {
 func (r *Result) Ended(c *Container, status nsexec.ExitStatus, ran time.Duration) {
 	r.Started, r.PID, r.RunNS, r.Weak = true, c.Process.PID, ran.Nanoseconds(), c.Process.Weak()
 	r.StartNS = c.Report.Clock.Time1.Sub(c.Report.Clock.Time0).Nanoseconds()
+	r.Notes = append(r.Notes, c.Report.Notes...)
 	r.ExitCode = status.ExitCode()
 	if status.Signal != 0 {
 		r.Signal = unix.SignalName(status.Signal)

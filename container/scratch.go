@@ -58,7 +58,7 @@ func (p *Plan) prepareScratch(ctx context.Context, s *nsexec.Spawner) (func() er
 	if folders == nil {
 		return func() error { return nil }, nil
 	}
-	remove := func(dir string) error { return removeTree(ctx, s, p.Maps, p.Facts.IDs, dir) }
+	remove := func(dir string) error { return removeTree(ctx, s, p.Maps, p.Facts, dir) }
 	swept := sweepScratch(filepath.Dir(p.Facts.Scratch), remove)
 	for _, dir := range folders {
 		for _, name := range []string{"upper", "work"} {
@@ -109,15 +109,13 @@ func sweepScratch(parent string, remove func(string) error) error {
 
 // removeTree removes a folder. Files of the container's other ids aren't ours
 // to remove: that takes a user namespace with the same map, where rm(1) runs.
-func removeTree(ctx context.Context, s *nsexec.Spawner, m userns.Mapping, ids *userns.Facts, dir string) error {
+func removeTree(ctx context.Context, s *nsexec.Spawner, m userns.Mapping, facts *Facts, dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
-	c := &compiler{maps: m, facts: &Facts{IDs: ids}, opts: &Options{}, flags: unix.CLONE_NEWUSER}
+	c := &compiler{maps: m, facts: facts, opts: &Options{}, flags: unix.CLONE_NEWUSER}
 	plan := &nsexec.Plan{Host: c.hostLane(), DropsDumpable: c.dropsDumpable()}
-	plan.Child = append(plan.Child, nsexec.Dup3(nsexec.Slot(nsexec.Lifeline), nsexec.Int(c.lifelineFD()), unix.O_CLOEXEC).
-		Named("keep the lifeline").Allow("it has this number already", unix.EINVAL))
-	plan.Child = append(plan.Child, c.gateSteps()...)
+	plan.Child = append(append(c.guardSteps(), c.gateSteps()...), nsexec.CheckLifeline(c.lifeline())...)
 	plan.Child = append(plan.Child, nsexec.CloseRange(3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC).Named("close the rest at execve"),
 		nsexec.UnblockSignals().Named("unblock signals"))
 	for _, path := range candidates("rm", nil) {

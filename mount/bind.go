@@ -28,16 +28,35 @@ func (t *Tree) Bind(b Bind) {
 	if b.Recursive {
 		flags |= unix.AT_RECURSIVE
 	}
-	t.early(nsexec.OpenTree(nsexec.AtCWD(), b.Source, flags).As(slot).Named("clone the mount at ", b.Source))
-	if b.Set|b.Clear|b.Propagation != 0 {
+	clone := nsexec.OpenTree(nsexec.AtCWD(), b.Source, flags).As(slot).Named("clone the mount at ", b.Source)
+	if b.Propagation&unix.MS_SLAVE != 0 {
+		t.following(clone.Because("before propagation stops: what the host mounts below it later shall appear here"))
+	} else {
+		t.early(clone)
+	}
+	if b.Set|b.Clear != 0 {
 		t.early(nsexec.MountSetattr(nsexec.Slot(slot), 0,
-			nsexec.MountAttr{Set: b.Set, Clear: b.Clear, Propagation: b.Propagation}).Named("attributes of ", b.Dest))
+			nsexec.MountAttr{Set: b.Set, Clear: b.Clear}).Named("attributes of ", b.Dest))
+	}
+	if b.Propagation != 0 {
+		t.early(propagation(slot, b))
 	}
 	if b.RecSet|b.RecClear != 0 {
 		t.early(nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE,
 			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of ", b.Dest, " and below"))
 	}
 	t.Attach(slot, b.Dest, b.File, false)
+}
+
+// propagation is a step of its own: mount_setattr(2) has no MS_REC in the
+// field, AT_RECURSIVE says it for the whole call.
+func propagation(slot string, b Bind) nsexec.Step {
+	flags := uint64(0)
+	if b.Propagation&unix.MS_REC != 0 {
+		flags = unix.AT_RECURSIVE
+	}
+	return nsexec.MountSetattr(nsexec.Slot(slot), flags, nsexec.MountAttr{Propagation: b.Propagation &^ unix.MS_REC}).
+		Named("propagation of ", b.Dest)
 }
 
 // Devices that every container gets (runtime-spec, "Default Devices").
@@ -47,8 +66,10 @@ var Devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // usual links beside them. A user namespace can't make a device node
 // (mknod(2), EPERM); a node of the host keeps working when it is bound.
 func (t *Tree) BindDevices(names []string, dest string) {
+	slots := map[string]string{}
 	for _, name := range names {
-		slot := "dev/" + name
+		slot := "dev/" + t.Name("dev/"+name)
+		slots[name] = slot
 		t.early(nsexec.OpenTree(nsexec.AtCWD(), "/dev/"+name, unix.OPEN_TREE_CLONE).As(slot).
 			Named("clone /dev/", name).
 			Because("the host's node, never one that the root brought along (CVE-2025-31133)"))
@@ -57,7 +78,7 @@ func (t *Tree) BindDevices(names []string, dest string) {
 	for _, name := range names {
 		p := place{dir, name}
 		t.make(p, true)
-		t.late(nsexec.MoveMount(nsexec.Slot("dev/"+name), nsexec.Slot(dir), name).Named("attach /dev/", name))
+		t.late(nsexec.MoveMount(nsexec.Slot(slots[name]), nsexec.Slot(dir), name).Named("attach /dev/", name))
 	}
 	for _, l := range [][2]string{{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"},
 		{"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}} {

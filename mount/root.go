@@ -126,6 +126,10 @@ func (t *Tree) overlay(o Overlay, slot string) {
 		return
 	}
 	layers := t.layers(o.Lower)
+	var kept []string // the folders of an upper layer on the host
+	if o.Upper != "" {
+		kept = t.layers([]string{o.Upper, o.Work})
+	}
 	if o.Inherited != "" {
 		t.late(t.overRoot(o.Inherited).Named("attach the inherited layer").
 			Because("overlayfs takes layers only from attached mounts"))
@@ -145,12 +149,17 @@ func (t *Tree) overlay(o Overlay, slot string) {
 			Because("the layer is then named \".\", whatever characters its path has"))
 		set("lowerdir+", ".")
 	}
-	if dir != "" {
-		t.late(nsexec.Fchdir(nsexec.Slot(dir)).Named("stand in the throw-away tmpfs"))
-	}
 	set("source", "overlay")
-	set("upperdir", upper)
-	set("workdir", work)
+	if kept != nil {
+		t.late(nsexec.Fchdir(nsexec.Slot(kept[0])).Named("stand in the upper layer"))
+		set("upperdir", ".")
+		t.late(nsexec.Fchdir(nsexec.Slot(kept[1])).Named("stand in its work folder"))
+		set("workdir", ".")
+	} else {
+		t.late(nsexec.Fchdir(nsexec.Slot(dir)).Named("stand in the throw-away tmpfs"))
+		set("upperdir", upper)
+		set("workdir", work)
+	}
 	t.late(nsexec.FsconfigFlag(nsexec.Slot(fs), "userxattr").Named("overlay userxattr").
 		Because("trusted.* attributes need privilege over the host; user.* don't"))
 	if dir != "" || o.Volatile {

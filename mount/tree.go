@@ -2,6 +2,7 @@ package mount
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,12 @@ import (
 type Tree struct {
 	Early, Late nsexec.Program
 
-	root    string            // the slot of the new root, once it is attached
-	fresh   map[string]string // destination → slot of a mount that we made and nobody else has written to
-	stacked int               // mounts of ours over the old "/", below the new root
-	count   int
-	names   map[string]int
+	root      string            // the slot of the new root, once it is attached
+	fresh     map[string]string // destination → slot of a mount that we made and nobody else has written to
+	stacked   int               // mounts of ours over the old "/", below the new root
+	count     int
+	followers int // steps of Early before propagation stops
+	names     map[string]int
 }
 
 // NewTree plans for a child whose mount namespace has just been made.
@@ -31,6 +33,18 @@ func NewTree(propagation uint64) *Tree {
 		Named("stop propagation").
 		Because("nothing mounted from here on may appear on the host"))
 	return t
+}
+
+// following puts a clone that is to follow the host's later mounts before the
+// step that makes everything private: a clone of a slave is a slave.
+func (t *Tree) following(clone nsexec.Step) {
+	if t.followers == 0 {
+		t.Early = slices.Insert(t.Early, 0, nsexec.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, "").
+			Named("follow the host").Because("mounts of the host reach us, ours don't reach the host"))
+		t.followers++
+	}
+	t.Early = slices.Insert(t.Early, t.followers, clone)
+	t.followers++
 }
 
 func (t *Tree) early(s ...nsexec.Step) { t.Early = append(t.Early, s...) }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -88,6 +89,9 @@ func (p *prober) self() error {
 			err = file.take(text)
 		}
 		if err != nil {
+			if errors.Is(err, syscall.EMFILE) {
+				return &ProbeError{err, "the limit of open files is too low for a start: raise it with ulimit -n, or ulimit -Hn (RLIMIT_NOFILE)"}
+			}
 			return &ProbeError{err, "/proc must be mounted, and the kernel built with CONFIG_USER_NS; see user_namespaces(7)"}
 		}
 	}

@@ -42,12 +42,13 @@ func (r *request) execute() (int, *container.Container, error) {
 	for _, w := range plan.Warnings() {
 		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
 	}
+	signals := newRelay() // before the program can tell anybody that it is ready
 	c, err := container.Start(context.Background(), nsexec.NewMainSpawner(), plan)
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)
 	}
 	started := time.Now()
-	go forwardSignals(c) // its set-up need not delay the wait
+	go signals.to(c)
 	status, err := c.Wait()
 	if r.result != "" {
 		result := container.NewResult(plan, nil)
@@ -85,6 +86,17 @@ func checkResult(to string) error {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return &usageError{"--result " + to + ": this descriptor isn't open here"}
 		}
+		return nil
+	}
+	if to == "" {
+		return nil
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return &usageError{"--result: " + err.Error() + "\n  the result is written there at the end: name a file in a folder of your own"}
+	}
+	if err := f.Close(); err != nil {
+		return err
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -46,7 +47,11 @@ func play(role string, args []string) int {
 }
 
 func execute(args []string) int {
-	return fail(unix.Exec(args[0], args, os.Environ()))
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return fail(err)
+	}
+	return fail(unix.Exec(path, args, os.Environ()))
 }
 
 // filtered are the calls that filters of outer sandboxes refuse. waitid is refused for a pidfd alone.
@@ -55,7 +60,8 @@ var filtered = map[string]uint32{"clone3": unix.SYS_CLONE3, "pidfd_open": unix.S
 	"fsconfig": unix.SYS_FSCONFIG, "fsmount": unix.SYS_FSMOUNT, "move_mount": unix.SYS_MOVE_MOUNT, "open_tree": unix.SYS_OPEN_TREE,
 	"mount_setattr": unix.SYS_MOUNT_SETATTR, "openat2": unix.SYS_OPENAT2, "close_range": unix.SYS_CLOSE_RANGE,
 	"pivot_root": unix.SYS_PIVOT_ROOT, "umount2": unix.SYS_UMOUNT2, "unshare": unix.SYS_UNSHARE, "mount": unix.SYS_MOUNT,
-	"sethostname": unix.SYS_SETHOSTNAME, "capset": unix.SYS_CAPSET, "setsid": unix.SYS_SETSID, "pipe2": unix.SYS_PIPE2}
+	"sethostname": unix.SYS_SETHOSTNAME, "capset": unix.SYS_CAPSET, "setsid": unix.SYS_SETSID, "pipe2": unix.SYS_PIPE2,
+	"fsetxattr": unix.SYS_FSETXATTR}
 
 func playFilter(args []string) int {
 	ld := func(at uint32) unix.SockFilter {
@@ -79,8 +85,10 @@ func playFilter(args []string) int {
 	}
 	filter = append(filter, ret(unix.SECCOMP_RET_ALLOW))
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fail(err)
+	if os.Getuid() != 0 { // root may, and set-uid programs then still work below the filter
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fail(err)
+		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&prog))); errno != 0 {
