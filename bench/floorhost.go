@@ -35,6 +35,8 @@ func (w *floorWriter) op(h nsexec.HostStep) (string, error) {
 		return fmt.Sprintf("op_idmap(%d)", w.slots[h.Save]), nil
 	case nsexec.OpGate:
 		return "op_gate()", nil
+	case nsexec.OpKeep:
+		return "op_keep()", nil
 	case nsexec.OpRelease:
 		return "op_release()", nil
 	case nsexec.OpDumpable:

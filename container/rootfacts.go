@@ -41,6 +41,8 @@ func checkFolder(what, path string, filled bool) error {
 		return &InputError{what, path, err, "it has to be a folder; an archive must be unpacked first"}
 	case unix.EACCES:
 		return &InputError{what, path, err, "this user can't read it: chmod or chown it, or name a folder of your own"}
+	case unix.EMFILE:
+		return &InputError{what, path, err, tooFewFiles(nil)}
 	default:
 		return &InputError{what, path, err, ""}
 	}

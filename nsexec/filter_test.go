@@ -107,7 +107,7 @@ func cancelUnsignallable(t *testing.T, s *Spawner) {
 	for n := range len(realPlan("/bin/true").Host) {
 		plan := realPlan("/bin/true")
 		plan.Fault = &Fault{Lane: LaneHost, Step: n, Errno: unix.EIO}
-		if plan.Host[n].Op == OpDumpable || plan.Host[n].Op == OpRelease {
+		if op := plan.Host[n].Op; op == OpDumpable || op == OpRelease || op == OpKeep {
 			continue // the program runs by then, and ends by itself
 		}
 		if _, _, err := s.Start(t.Context(), plan); !errors.Is(err, unix.EIO) {

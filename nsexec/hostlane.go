@@ -30,6 +30,8 @@ func (l *launch) do(ctx context.Context, h HostStep) (int64, error) {
 		return 0, l.idmap(int(l.inputs[h.Save]))
 	case OpGate:
 		return l.open(ctx, h.Data)
+	case OpKeep:
+		return l.keep()
 	case OpRelease:
 		l.arena.awaitRelease()
 		return 0, nil

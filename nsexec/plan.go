@@ -51,6 +51,7 @@ const (
 	OpJoin     HostOp = "join"     // wait for every program started by OpExec
 	OpIDMap    HostOp = "idmap"    // idmap the mount in slot Save with the child's user namespace
 	OpGate     HostOp = "gate"     // open the gate named Data
+	OpKeep     HostOp = "keep"     // make the keeper, which kills the child if we die
 	OpRelease  HostOp = "release"  // wait until the child executed its program, or died
 	OpDumpable HostOp = "dumpable" // set our dumpable flag again
 )
@@ -91,6 +92,8 @@ func (h HostStep) String() string {
 		return "mount_setattr(" + h.Save + ", \"\", AT_EMPTY_PATH|AT_RECURSIVE, {attr_set=MOUNT_ATTR_IDMAP, userns_fd=/proc/" + ChildPID + "/ns/user})"
 	case OpGate:
 		return "write(" + Lifeline + ", 1) opens the gate " + strconv.Quote(h.Data)
+	case OpKeep:
+		return "clone3({flags=" + CloneFlags.Text(forcedCloneFlags) + "}): read(pipe) == 0 when we are dead, then pidfd_send_signal(" + ChildPID + ", SIGKILL)"
 	case OpRelease:
 		return "futex(FUTEX_WAIT) until the child's execve or exit"
 	case OpDumpable:

@@ -56,6 +56,7 @@ func realHost() []HostStep {
 		{Name: "open the gate", Op: OpGate, Data: GateMaps},
 		{Name: "open the gate", Op: OpGate, Data: GateCredentials},
 		{Name: "wait for execve", Op: OpRelease},
+		{Name: "keeper", Op: OpKeep},
 		{Name: "dumpable again", Op: OpDumpable},
 	}
 }

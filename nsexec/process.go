@@ -41,6 +41,7 @@ func (s ExitStatus) String() string {
 type Process struct {
 	PID    int // for /proc and for people; never used to signal
 	handle handle
+	keeper *keeper // ends the process if we die, or nil
 	done   atomic.Bool
 	weak   atomic.Bool
 }
@@ -93,9 +94,11 @@ func (p *Process) reapBy(fd, options int) (ExitStatus, error) {
 	switch err {
 	case nil:
 		p.done.Store(true)
+		p.keeper.end()
 		return status, nil
 	case unix.ECHILD:
 		p.done.Store(true)
+		p.keeper.end()
 		return ExitStatus{}, ErrDone
 	case unix.EAGAIN:
 		return ExitStatus{}, err
@@ -154,5 +157,8 @@ func (p *Process) Signal(sig unix.Signal) error {
 }
 
 // Close gives the pidfd back, as soon as no Wait uses it. It neither ends nor
-// reaps the process.
-func (p *Process) Close() error { return p.handle.close() }
+// reaps the process, but dismisses its keeper (OpKeep).
+func (p *Process) Close() error {
+	p.keeper.end()
+	return p.handle.close()
+}

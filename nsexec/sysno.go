@@ -47,6 +47,7 @@ var sysnos = []struct {
 	{unix.SYS_OPENAT, "openat"},
 	{unix.SYS_OPENAT2, "openat2"},
 	{unix.SYS_OPEN_TREE, "open_tree"},
+	{unix.SYS_PIDFD_SEND_SIGNAL, "pidfd_send_signal"},
 	{unix.SYS_PIPE2, "pipe2"},
 	{unix.SYS_PIVOT_ROOT, "pivot_root"},
 	{unix.SYS_PPOLL, "ppoll"},

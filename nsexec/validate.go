@@ -75,7 +75,7 @@ func (c *planCheck) order(h HostStep) string {
 
 func needsChild(h HostStep) bool {
 	switch h.Op {
-	case OpIDMap, OpGate, OpRelease, OpDumpable:
+	case OpIDMap, OpGate, OpKeep, OpRelease, OpDumpable:
 		return true
 	}
 	return namesChild(h.Path) || slices.ContainsFunc(h.Argv, namesChild)

@@ -99,7 +99,8 @@ struct task {
 	char stack[16384] __attribute__((aligned(16)));
 };
 
-static struct task container, programs[2];
+static struct task container, programs[2], keeper;
+static int kept;
 static int program_count;
 static int lifeline[2];
 
@@ -245,6 +246,41 @@ static void op_idmap(int slot_number)
 
 static void op_gate(void) { sys(__NR_write, lifeline[1], (long)".", 1, 0, 0, 0); }
 
+/* keeper_child is keeperSteps of nsexec/keeper.go, call for call. */
+static void keeper_child(void *arg)
+{
+	struct task *t = arg;
+	char byte;
+	sys(__NR_prctl, 15 /* PR_SET_NAME */, (long)"floor-keeper", 0, 0, 0, 0);
+	sys(__NR_setsid, 0, 0, 0, 0, 0, 0);
+	long line = sys(__NR_fcntl, t->pipe[0], F_DUPFD_CLOEXEC, 8, 0, 0, 0);
+	sys(__NR_dup3, container.pidfd, 3, O_CLOEXEC, 0, 0, 0);
+	sys(__NR_dup3, line, 4, O_CLOEXEC, 0, 0, 0);
+	sys(__NR_close_range, 0, 2, 0, 0, 0, 0);
+	sys(__NR_close_range, 5, ~0U, 0, 0, 0, 0);
+	if (sys(__NR_read, 4, (long)&byte, 1, 0, 0, 0) == 0)
+		sys(__NR_pidfd_send_signal, 3, 9, 0, 0, 0, 0);
+	sys(__NR_exit_group, 0, 0, 0, 0, 0, 0);
+}
+
+static void op_keep(void)
+{
+	must(sys(__NR_pipe2, (long)keeper.pipe, O_CLOEXEC, 0, 0, 0, 0), "pipe2");
+	start_task(&keeper, 0, keeper_child);
+	sys(__NR_close, keeper.pipe[0], 0, 0, 0, 0, 0);
+	kept = 1;
+}
+
+static void dismiss_keeper(void)
+{
+	if (!kept)
+		return;
+	kept = 0;
+	sys(__NR_pidfd_send_signal, keeper.pidfd, 9, 0, 0, 0, 0);
+	reap(&keeper);
+	sys(__NR_close, keeper.pipe[1], 0, 0, 0, 0, 0);
+}
+
 static void op_release(void) { await_release(&container); }
 
 static void op_dumpable(void) { sys(__NR_prctl, 4 /* PR_SET_DUMPABLE */, 1, 0, 0, 0, 0); }
@@ -258,7 +294,9 @@ static int one(void)
 	close_inputs();
 	if (stopped_at)
 		fail(is_errno(stopped_with) ? "errno of the child's failed step:" : "the child's step returned", stopped_with);
-	return reap(&container);
+	int status = reap(&container);
+	dismiss_keeper();
+	return status;
 }
 
 static long now(void)
