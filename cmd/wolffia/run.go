@@ -35,6 +35,7 @@ func (r *request) execute() (int, *container.Container, error) {
 	if err := sealExe(r.mapsRoot()); err != nil {
 		return container.ExitLauncher, nil, err
 	}
+	signals := newRelay()
 	plan, err := r.plan()
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)
@@ -42,7 +43,7 @@ func (r *request) execute() (int, *container.Container, error) {
 	for _, w := range plan.Warnings() {
 		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
 	}
-	signals := newRelay() // before the program can tell anybody that it is ready
+	signals.ready()
 	c, err := container.Start(context.Background(), nsexec.NewMainSpawner(), plan)
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)

@@ -18,21 +18,32 @@ func forwarded() []os.Signal {
 // relay catches signals from its making on and passes each on once, when there
 // is a container. The container has a session of its own, so a terminal's ^C
 // reaches us alone.
-type relay chan os.Signal
+type relay struct {
+	caught  chan os.Signal
+	catches chan struct{} // closed when signals are caught
+}
 
-func newRelay() relay {
-	r := make(relay, 64)
-	for _, s := range forwarded() {
-		if !signal.Ignored(s) { // by nohup(1), say: then the program ignores it too, and needs no word of it
-			signal.Notify(r, s)
+// newRelay begins to catch signals, beside the planning of the start.
+func newRelay() *relay {
+	r := &relay{make(chan os.Signal, 64), make(chan struct{})}
+	go func() {
+		defer close(r.catches)
+		for _, s := range forwarded() {
+			if !signal.Ignored(s) { // by nohup(1), say: then the program ignores it too, and needs no word of it
+				signal.Notify(r.caught, s)
+			}
 		}
-	}
+	}()
 	return r
 }
 
+// ready waits until every signal is caught: before a program can tell anybody
+// that it is there.
+func (r *relay) ready() { <-r.catches }
+
 // to passes signals on to a container. It never returns.
-func (r relay) to(c *container.Container) {
-	for s := range r {
+func (r *relay) to(c *container.Container) {
+	for s := range r.caught {
 		c.Signal(s.(unix.Signal))
 	}
 }

@@ -48,17 +48,21 @@ and to nobody for ever if there was none. --share net leaves the host's network 
 Drivers that reach the outside aren't built yet.
 Read: network_namespaces(7).`},
 		{"exe", `/proc/self/exe and the launcher's binary (CVE-2019-5736).
-Until execve, /proc/self/exe of the child is the launcher's own binary. An image whose program, or whose #! line, leads
-there would run it inside the container. Before each execve the program and its interpreters are looked up with
-RESOLVE_NO_MAGICLINKS: a link of /proc on the way ends the start. Interpreters are read from the layers when the plan is
-made, so a root that somebody changes in that very moment is not covered; what holds then is that the kernel refuses to
-write a binary that is running (ETXTBSY) and that the container ends with the launcher. Install wolffia owned by root
-where containers aren't trusted: then no container of yours can write it in any case.`},
+Until execve, /proc/self/exe of the child is the launcher's own binary. A program whose #! line or loader leads there
+runs it inside the container. A container that may write that file could change what you run next on the host. So wolffia
+looks first: when the ids of the container may write its binary (you built it in your home, say), it copies the binary
+into a sealed memfd, which nobody can write, and executes that before anything else; it costs about 1 ms. A binary owned
+by root needs no copy, as no id of your containers is the host's root: install it so (make install). A program that is
+itself a link into /proc is refused. A view of the binary is all that is left to see, and it is no secret.
+Read: memfd_create(2), fcntl(2) F_ADD_SEALS.`},
 		{"signals", `Signals.
 HUP, INT, QUIT, TERM, USR1, USR2, ALRM and CONT are passed on once each, through the pidfd. The container has a session
 of its own, so ^C on the terminal reaches the launcher alone. The kernel drops a signal to the first process of a pid
 namespace that has no handler for it; where the default action is to end the process, wolffia ends it with SIGKILL and
-reports the signal that was meant: an ordinary program ends as it would outside.
+reports the signal that was meant: an ordinary program ends as it would outside. abort(3) in the first process ends with
+SIGSEGV (139) and not SIGABRT (134), since that signal is dropped too.
+If the launcher is killed, PR_SET_PDEATHSIG ends the container; a program that changes its ids loses that, and then the
+keeper ends it: a small child of the launcher's that waits for its death and kills the container through the pidfd.
 Read: pid_namespaces(7), pidfd_send_signal(2).`},
 	}
 }
