@@ -13,6 +13,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/mount"
 	"wolffia.dev/userns"
 )
@@ -26,13 +27,12 @@ type Facts struct {
 	Features Features      `json:"features"`
 	Limits   Limits        `json:"limits"`
 
-	Paths      map[string]mount.FileType `json:"paths"`              // masked and read-only paths
-	Sources    map[string]mount.FileType `json:"sources,omitempty"`  // bind sources
-	TopDirs    []TopEntry                `json:"top_dirs,omitempty"` // of /, for a view of the host
-	Under      []string                  `json:"under,omitempty"`    // mount points below /etc and /var
-	CgroupTree bool                      `json:"cgroup_tree"`        // there is something at /sys/fs/cgroup
-	Cgroup2    bool                      `json:"cgroup2"`            // and it is a cgroup v2 tree
-	Scratch    string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
+	Paths   map[string]mount.FileType `json:"paths"`              // masked and read-only paths
+	Sources map[string]mount.FileType `json:"sources,omitempty"`  // bind sources
+	TopDirs []TopEntry                `json:"top_dirs,omitempty"` // of /, for a view of the host
+	Under   []string                  `json:"under,omitempty"`    // mount points below /etc and /var
+	Cgroups cgroup.Tree               `json:"cgroups"`            // what stands at /sys/fs/cgroup
+	Scratch string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
 }
 
 // Features are what this kernel can do.
@@ -110,10 +110,7 @@ func (f *Facts) probeKernel() error {
 		MountSetattr: f.atLeast(5, 12),
 		PerLayer:     f.atLeast(6, 7),
 	}
-	var st unix.Statfs_t
-	if unix.Statfs("/sys/fs/cgroup", &st) == nil {
-		f.CgroupTree, f.Cgroup2 = st.Type != unix.SYSFS_MAGIC, st.Type == unix.CGROUP2_SUPER_MAGIC
-	}
+	f.Cgroups = cgroup.Look(cgroup.Root)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/network"
 	"wolffia.dev/nsexec"
 )
 
@@ -67,17 +68,10 @@ func (c *compiler) gateSteps() nsexec.Program {
 	)
 }
 
-// networkSteps make the network namespace after the maps: its files in
-// /proc/net and /sys/class/net get the ids that its root has at that moment, and
-// stay nobody's for ever when there are none.
+// networkSteps make the network namespace, unless the host's is shared.
 func (c *compiler) networkSteps() nsexec.Program {
 	if !c.has(unix.CLONE_NEWNET) {
 		return nil
 	}
-	return nsexec.Program{
-		nsexec.Unshare(unix.CLONE_NEWNET).Named("new network namespace").
-			Because("made here and not by clone3, so that writing the maps overlaps with the steps above; not before the maps, or /proc/net and /sys/class/net would belong to nobody"),
-		nsexec.Socket("AF_INET", "SOCK_DGRAM", unix.AF_INET, unix.SOCK_DGRAM).As("inet").Named("a socket to configure with"),
-		nsexec.InterfaceUp(nsexec.Slot("inet"), "lo").Named("lo up").Because("127.0.0.1 works only on a loopback that is up"),
-	}
+	return network.None()
 }

@@ -9,6 +9,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/mount"
 )
 
@@ -229,13 +230,13 @@ func (c *compiler) mappedOptions(dest string, options []string) []string {
 // it shows the host's, so it is read-only.
 func (c *compiler) cgroupMount(t *mount.Tree, dest string, attrs uint64) error {
 	switch {
-	case c.has(unix.CLONE_NEWCGROUP) && c.facts.Cgroup2:
+	case c.has(unix.CLONE_NEWCGROUP) && c.facts.Cgroups == cgroup.Unified:
 		slot := t.Name(dest)
 		t.Filesystem("cgroup2", slot, nil, attrs|unix.MOUNT_ATTR_RDONLY)
 		t.Attach(slot, dest, false, true)
 		c.note("%s is read-only: limits and delegation aren't built yet", dest)
-	case c.facts.CgroupTree:
-		c.hostTree(t, "/sys/fs/cgroup", dest, unix.MOUNT_ATTR_RDONLY, "read-only, as it shows the host's groups")
+	case c.facts.Cgroups != cgroup.NoTree:
+		c.hostTree(t, cgroup.Root, dest, unix.MOUNT_ATTR_RDONLY, "read-only, as it shows the host's groups")
 	default:
 		slot := t.Name(dest)
 		t.Filesystem("tmpfs", slot, []string{"mode=755"}, attrs|unix.MOUNT_ATTR_RDONLY)
