@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/mount"
+	"wolffia.dev/network"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
 )
@@ -48,7 +49,7 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.child = slices.Concat(c.guardSteps(), tree.Early, c.gateSteps(), c.networkSteps(), tree.Late,
+	c.child = slices.Concat(c.guardSteps(), tree.Early, c.networkSteps(network.BeforeMaps), c.gateSteps(), c.networkSteps(network.AfterMaps), tree.Late,
 		c.hostnameSteps(), c.credentialSteps(), c.lastSteps(), c.execSteps())
 	plan := &Plan{warnings: c.warnings, Maps: c.maps, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
