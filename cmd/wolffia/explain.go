@@ -53,14 +53,14 @@ func (r *request) factsHereOrThere() (*container.Facts, error) {
 	}
 	data, err := os.ReadFile(r.facts)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--facts: %w\n  make such a file with wolffia explain --facts-save FILE", err)
 	}
 	var f container.Facts
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("--facts %s: %w\n  make such a file with wolffia explain --facts-save FILE", r.facts, err)
 	}
 	if f.IDs == nil {
-		return nil, fmt.Errorf("--facts %s: it holds no facts: make it with wolffia explain --facts-save FILE", r.facts)
+		return nil, fmt.Errorf("--facts %s: it holds no facts\n  make such a file with wolffia explain --facts-save FILE", r.facts)
 	}
 	return &f, nil
 }
@@ -70,7 +70,10 @@ func saveFacts(path string, f *container.Facts) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("--facts-save: %w\n  name a file in a folder of your own", err)
+	}
+	return nil
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -98,7 +98,7 @@ func parse(verb string, args []string) (*request, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, err
 		}
-		return nil, &usageError{fmt.Sprintf("%s: %v\n  wolffia %s --help lists the flags", verb, err, verb)}
+		return nil, &usageError{fmt.Sprintf("%s: %s\n  wolffia %s --help lists the flags", verb, flagProblem(err), verb)}
 	}
 	if w.topic != "" {
 		return &w.request, nil
@@ -110,6 +110,29 @@ func parse(verb string, args []string) (*request, error) {
 		return nil, err
 	}
 	return &w.request, nil
+}
+
+// flagProblem tells an error of package flag, which writes every flag with
+// one dash, in our words.
+func flagProblem(err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		return "there is no flag " + dashed(name)
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return dashed(name) + " needs a value"
+	}
+	if value, ok := strings.CutSuffix(text, " for flag -preserve-fds: parse error"); ok {
+		return "--preserve-fds: " + value + ": want a count"
+	}
+	return text
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // build joins the flags to the default spec or to a bundle's.
@@ -227,7 +250,7 @@ func (w *words) process() error {
 		}
 		if value, set := os.LookupEnv(name); !has {
 			if !set {
-				return &usageError{"-e " + name + ": this variable isn't set here"}
+				return &usageError{"-e " + name + ": this variable isn't set here\n  set and export it, or give its value: -e " + name + "=VALUE"}
 			}
 			e = name + "=" + value
 		}
@@ -240,7 +263,7 @@ func (w *words) process() error {
 		w.spec.Process.Cwd = w.cwd
 	}
 	if len(w.hostname) > 64 {
-		return &usageError{"--hostname: 64 bytes at most (sethostname(2))"}
+		return &usageError{fmt.Sprintf("--hostname: %d bytes, but 64 bytes at most (sethostname(2))\n  take a shorter name", len(w.hostname))}
 	}
 	if w.hostname != "" {
 		w.spec.Hostname = w.hostname
@@ -276,7 +299,7 @@ func (w *words) userFlag() error {
 		g, err = strconv.ParseUint(gid, 10, 32)
 	}
 	if err != nil {
-		return &usageError{"--user " + w.user + ": want UID or UID:GID, in numbers of the container"}
+		return &usageError{"--user " + w.user + ": want UID or UID:GID, in numbers of the container (names aren't looked up)"}
 	}
 	w.spec.Process.User = specs.User{UID: uint32(u), GID: uint32(g)}
 	return nil
@@ -288,7 +311,7 @@ func (w *words) command(args []string) error {
 		w.spec.Process.Args = args
 	}
 	if len(w.spec.Process.Args) == 0 && w.factsSave == "" {
-		return &usageError{w.verb + ": no program was named: wolffia " + w.verb + " [flags] [--] CMD [ARG…]"}
+		return &usageError{w.verb + ": no program was named: wolffia " + w.verb + " [flags] [--] CMD [ARG…]\n  for example: wolffia " + w.verb + " -- sh"}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ usage:
   wolffia run     [flags] [--] CMD [ARG…]   start a container and wait for its end
   wolffia explain [flags] [--] CMD [ARG…]   print its system calls with their reasons; nothing runs
   wolffia trace   [flags] [--] CMD [ARG…]   run it, then print what each call returned and took
-  wolffia version
+  wolffia version                           print the version
 
 examples:
   wolffia run -- sh                        a throw-away view of this machine
@@ -23,32 +23,33 @@ examples:
   wolffia explain --map single -- true     why each call is made
   wolffia trace --rootfs DIR -- true       where the time goes
 
-wolffia VERB --help lists the flags of a verb.
+wolffia VERB --help lists the flags of a verb. wolffia explain --topic NAME
+explains a mechanism: child, userns, mounts, overlay, net, exe, signals.
 `
 
 const flagHelp = `root:
   --rootfs DIR|host     the root: a folder with a throw-away layer on top, or this machine's view (host)
   --lower DIR           a further layer below --rootfs; repeat it, the topmost first
-  --upper DIR           keep the changes in DIR (overlayfs works in DIR.work beside it)
+  --upper DIR           keep the changes in DIR, empty at first (overlayfs works in DIR.work beside it)
   --read-only           show --rootfs as it is, read-only
   --bundle DIR          an OCI bundle: DIR/config.json says the rest
 ids:
   --map WHAT            auto: own id as root and all sub-ids (default); single: own id as root, nothing else;
-                        host: the same ids as outside; or INSIDE:OUTSIDE:COUNT[,…]
-  --uid-map, --gid-map  INSIDE:OUTSIDE:COUNT, each repeatable
-  -u, --user UID[:GID]  ids of the program, in the container's numbers (0:0)
+                        host: the same ids as outside (an ordinary user's own alone); or INSIDE:OUTSIDE:COUNT[,…]
+  --uid-map, --gid-map  INSIDE:OUTSIDE:COUNT in place of what --map says of uids, of gids; repeatable
+  -u, --user UID[:GID]  ids of the program, in the container's numbers, no names (default: 0:0)
   --keep-groups         keep the caller's supplementary groups; without it they are dropped
 program:
   -e, --env NAME[=VAL]  a variable; NAME alone passes the caller's on
-  -w, --workdir DIR     its working directory
-  --hostname NAME       (wolffia)
-  --cap-add, --cap-drop CAP[,…] or ALL, from Docker's default set
-  --ulimit NAME=SOFT[:HARD]   a resource limit, e.g. nofile=1024
-  --preserve-fds N      pass fds 3 … 2+N on
+  -w, --workdir DIR     its working directory, an absolute path (default: /)
+  --hostname NAME       the container's host name (default: wolffia)
+  --cap-add, --cap-drop CAP[,…] or ALL: more or fewer capabilities than Docker's default set
+  --ulimit NAME=SOFT[:HARD]   a limit of setrlimit(2), e.g. nofile=1024; repeatable
+  --preserve-fds N      pass the file descriptors 3 … 2+N on
 mounts:
-  -v, --volume SRC:DST[:ro]   show a folder or file of this machine
+  -v, --volume SRC:DST[:ro]   show a folder or file of this machine; DST is an absolute path
   --tmpfs DST[:OPTIONS]       an empty tmpfs, e.g. /cache:size=64m
-  --shm-size SIZE             of /dev/shm (65536k)
+  --shm-size SIZE             size of /dev/shm, e.g. 1g (default: 64m)
   --share NS[,…]              don't make this namespace new: net, pid, ipc, uts, cgroup
 `
 
@@ -59,14 +60,21 @@ func extraFlags(verb string) string {
 		text += "  --result FILE|FD      write what ran and how it ended as JSON\n"
 	}
 	if verb != "run" {
-		text += "  --json                print JSON\n"
+		text += jsonHelp(verb)
 	}
 	if verb == "explain" {
 		text += "  --facts FILE          plan for the machine whose facts are in FILE\n" +
-			"  --facts-save FILE     write what probing found here\n" +
+			"  --facts-save FILE     write what probing found here; CMD may be left out\n" +
 			"  --topic NAME          explain a mechanism: " + strings.Join(topicNames(), ", ") + "\n"
 	}
 	return text
+}
+
+func jsonHelp(verb string) string {
+	if verb == "trace" {
+		return "  --json                print JSON, on stdout behind what the program prints there\n"
+	}
+	return "  --json                print JSON\n"
 }
 
 func examples(verb string) string {
@@ -94,7 +102,7 @@ exit: the program's own code; 128+N if signal N ended it; 127 not found, 126 not
 }
 
 func verbHelp(verb string) int {
-	fmt.Printf("usage: wolffia %s [flags] [--] CMD [ARG…]\n\nFlags end at the first word that isn't one.\n\n%s%s\n%s", verb, flagHelp, extraFlags(verb), examples(verb))
+	fmt.Printf("usage: wolffia %s [flags] [--] CMD [ARG…]\n\nFlags end at -- or at the first word that isn't one; the rest belongs to CMD.\n\n%s%s\n%s", verb, flagHelp, extraFlags(verb), examples(verb))
 	return 0
 }
 
@@ -109,6 +117,9 @@ func help(args []string, missing bool) int {
 		switch args[0] {
 		case "run", "explain", "trace":
 			return verbHelp(args[0])
+		case "help", "version":
+		default:
+			return report(0, noVerb(args[0]))
 		}
 	}
 	fmt.Fprint(w, mainHelp)

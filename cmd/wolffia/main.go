@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"wolffia.dev/container"
 )
@@ -38,9 +39,17 @@ func dispatch(args []string) int {
 	case "help", "--help", "-h", "":
 		return help(args, verb == "")
 	default:
-		err = &usageError{fmt.Sprintf("there is no verb %q: run, explain, trace, version or help", verb)}
+		err = noVerb(verb)
 	}
 	return report(code, err)
+}
+
+// noVerb is the answer to a first word that isn't a verb.
+func noVerb(word string) error {
+	if strings.HasPrefix(word, "-") {
+		return &usageError{word + ": the verb comes first: run, explain, trace, version or help\n  for example: wolffia run -- sh"}
+	}
+	return &usageError{fmt.Sprintf("there is no verb %q: run, explain, trace, version or help", word)}
 }
 
 // report prints an error the one way we have.

@@ -104,7 +104,7 @@ func parseVolume(v string) (specs.Mount, error) {
 	}
 	m.Destination = rest[at+1:]
 	if !path.IsAbs(m.Destination) {
-		return m, &usageError{"-v " + v + ": the destination " + strconv.Quote(m.Destination) + " has to be an absolute path in the container"}
+		return m, &usageError{"-v " + v + ": the destination " + strconv.Quote(m.Destination) + " has to be an absolute path in the container\n  want SRC:DST or SRC:DST:ro; ro and rw are the only options"}
 	}
 	var err error
 	m.Source, err = absolute("-v", rest[:at])

@@ -13,8 +13,8 @@ func topics() []topic {
 	return []topic{
 		{"child", `The child (nsexec).
 One clone3(2) with CLONE_VM makes the process and all its namespaces. It shares the launcher's memory, so nothing is
-copied, however large the launcher is. It runs no Go code: about 60 instructions of assembly take one step after the
-other from an array, make the system call, keep what it returned and when, and stop at the first result that the
+copied, however large the launcher is. It runs no Go code: fewer than a hundred instructions of assembly take one step
+after the other from an array, make the system call, keep what it returned and when, and stop at the first result that the
 step's policy doesn't accept. All its memory lies in one mapping outside Go's heap. Signals are blocked around the call
 and every handler is reset (CLONE_CLEAR_SIGHAND). The kernel wakes the launcher when the child lets go of the memory, at
 its execve or its death (CLONE_CHILD_CLEARTID). Until execve the child and the launcher are one address space: that is
@@ -29,7 +29,7 @@ most 340 lines in less than 4,096 bytes, and each line must lie inside one line 
 Read: user_namespaces(7), newuidmap(1), subuid(5).`},
 		{"mounts", `Mounts (mount).
 A mount namespace that belongs to another user namespace gets locked copies of all mounts: flags can't be taken away and
-nothing can be looked at from below. Each mount is made detached (fsopen(2), fsmount(2), open_tree(2)), its target is
+what a mount covers can't be uncovered. Each mount is made detached (fsopen(2), fsmount(2), open_tree(2)), its target is
 opened below the new root with openat2(2) and RESOLVE_IN_ROOT, and move_mount(2) joins the two by their fds: no path is
 looked up twice, so nothing can be exchanged in between. At the end pivot_root(".", ".") exchanges the roots, the old one
 is detached, and a look at "/.." proves that nothing of it is left.
@@ -40,13 +40,14 @@ throw-away upper layer is a tmpfs in the container's own mount namespace, gone w
 tmpfs has user attributes since Linux 6.6; before that the layer lies in a folder of yours, removed at the end. Files
 whose owner has no id in the container (a view of this machine: the host's root) can be hidden by new names at the top of
 the layer but not changed, moved or chmod-ed: EACCES, EPERM or EOVERFLOW. "/" itself can't be a layer, as the mounts
-below it are locked; /etc and /var can.`},
+below it are locked; /etc and /var can.
+Read: mount(8), user_namespaces(7), xattr(7).`},
 		{"net", `Network (container, network).
 The container gets a network namespace of its own with nothing but lo, which is up. The files of a network namespace in
-/proc/net and /sys/class/net belong to whom its root was when it was made, and to nobody for ever if there was none. So it
-is made after the maps, unless set-uid helpers write them and the container has no CAP_NET_ADMIN: then it is made while
-they run, which saves about half a millisecond, and those few files belong to nobody. --share net leaves the host's
-network in place; then /sys is the host's too. Drivers that reach the outside aren't built yet.
+/proc/net and /sys/class/net belong to whoever was root in its user namespace when it was made, and to nobody for ever if
+there was none. So it is made after the maps, unless set-uid helpers write them and the container has no CAP_NET_ADMIN:
+then it is made while they run, which saves about half a millisecond, and those few files belong to nobody. --share net
+leaves the host's network in place; then /sys is the host's too. Drivers that reach the outside aren't built yet.
 Read: network_namespaces(7).`},
 		{"exe", `/proc/self/exe and the launcher's binary (CVE-2019-5736).
 Until execve, /proc/self/exe of the child is the launcher's own binary. A program whose #! line or loader leads there
@@ -64,6 +65,7 @@ reports the signal that was meant: an ordinary program ends as it would outside.
 SIGSEGV (139) and not SIGABRT (134), since that signal is dropped too.
 If the launcher is killed, PR_SET_PDEATHSIG ends the container; a program that changes its ids loses that, and then the
 keeper ends it: a small child of the launcher's that waits for its death and kills the container through the pidfd.
+A map of one id has no keeper, as there are no ids to change to.
 Read: pid_namespaces(7), pidfd_send_signal(2).`},
 	}
 }
