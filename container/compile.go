@@ -18,10 +18,10 @@ import (
 // was made from.
 type Plan struct {
 	nsexec.Plan
-	Maps    userns.Mapping
-	Spec    *specs.Spec `json:"-"`
-	Options *Options    `json:"-"`
-	Facts   *Facts      `json:"-"`
+	Maps    userns.Mapping `json:"maps"`
+	Spec    *specs.Spec    `json:"-"`
+	Options *Options       `json:"-"`
+	Facts   *Facts         `json:"-"`
 
 	warnings []string
 }

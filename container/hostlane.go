@@ -81,21 +81,15 @@ func (c *compiler) mapSteps() []nsexec.HostStep {
 	if c.maps.GIDWriter.Direct() {
 		h = append(h, writeStep("write the gid map", "gid_map", c.maps.GID.String(), "the same for groups"))
 	}
-	if c.mayChangeIDs() {
+	if c.spec != nil { // removeTree's plan has no program of the user's
 		h = append(h, nsexec.HostStep{Name: "keeper", Op: nsexec.OpKeep, Man: "pidfd_send_signal(2)",
-			Why: "a program that changes its ids loses PR_SET_PDEATHSIG; this process ends the container if the launcher is killed"})
+			Why: "PR_SET_PDEATHSIG is lost when a program changes its ids, or clears it; this process ends the container if the launcher is killed"})
 	}
 	if len(helpers) > 0 {
 		h = append(h, nsexec.HostStep{Name: "wait for the helpers", Op: nsexec.OpJoin, Data: strings.Join(helpers, " and "), Man: "waitid(2)",
 			Why: "the child works on meanwhile; it needs the maps from its gate on"})
 	}
 	return h
-}
-
-// mayChangeIDs: with one id and no new privileges, nothing that the program
-// does can clear PR_SET_PDEATHSIG. removeTree's plan has no program of ours.
-func (c *compiler) mayChangeIDs() bool {
-	return c.spec != nil && (c.maps.UID.Size() > 1 || c.maps.GID.Size() > 1 || !c.spec.Process.NoNewPrivileges)
 }
 
 func writeStep(name, file, data, why string) nsexec.HostStep {

@@ -58,6 +58,7 @@ func NewResult(plan *Plan, err error) *Result {
 	if plan != nil {
 		r.Program, r.Maps, r.Root = plan.Spec.Process.Args, plan.Maps, plan.Options.Root
 		r.Notes = append(r.Notes, plan.Notes...)
+		r.Maps.Notes = nil // they are among the plan's
 		for _, m := range plan.Spec.Mounts {
 			r.Mounts = append(r.Mounts, MountResult{m.Destination, m.Type, m.Source, m.Options})
 		}

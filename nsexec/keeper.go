@@ -1,6 +1,7 @@
 package nsexec
 
 import (
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -10,8 +11,8 @@ import (
 // as long as the container's program keeps its credentials: a change of ids
 // clears it (gosu, su, a daemon that drops root). The keeper is a child of the
 // same kind, in no namespace, that waits for end of file on the lifeline and
-// then sends SIGKILL through the pidfd. It has a session of its own, so that
-// what kills the launcher's process group doesn't kill it too.
+// then sends SIGKILL through the pidfd. It has a process group of its own, so that
+// what kills the launcher's doesn't kill it too.
 type keeper struct {
 	proc     *Process
 	arena    *arena
@@ -24,7 +25,6 @@ type keeper struct {
 func keeperSteps() Program {
 	return Program{
 		Prctl("PR_SET_NAME", unix.PR_SET_NAME, Str("wolffia-keeper")).Named("a name for ps(1)"),
-		Setsid().Named("new session"),
 		call(unix.SYS_FCNTL, Slot(Lifeline), Const("F_DUPFD_CLOEXEC", unix.F_DUPFD_CLOEXEC), Int(8)).As("line").Named("keep the lifeline clear of 3 and 4"),
 		Dup3(Slot("pidfd"), Int(3), unix.O_CLOEXEC).Named("the container").Allow("it has this number already", unix.EINVAL),
 		Dup3(Slot("line"), Int(4), unix.O_CLOEXEC).Named("the lifeline"),
@@ -54,7 +54,14 @@ func (l *launch) keep() (int64, error) {
 		unix.Close(write)
 		return 0, err
 	}
-	l.child.keeper = &keeper{proc: proc, arena: a, lifeline: write}
+	k := &keeper{proc: proc, arena: a, lifeline: write}
+	// By us and not by a step of its own: it is in force when the start goes on.
+	// The number is our child's, which nobody has reaped.
+	if err := unix.Setpgid(proc.PID, 0); err != nil {
+		k.end()
+		return 0, os.NewSyscallError("setpgid", err)
+	}
+	l.child.keeper = k
 	return int64(proc.PID), nil
 }
 

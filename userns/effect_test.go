@@ -25,13 +25,24 @@ func newChild() (*child, error) {
 		return nil, err
 	}
 	defer r.Close()
-	process, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{
-		Files: []*os.File{r}, Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
-	})
+	echo, out, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	return &child{process, w}, nil
+	defer echo.Close()
+	process, err := os.StartProcess("/bin/cat", []string{"cat"}, &os.ProcAttr{
+		Files: []*os.File{r, out}, Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
+	})
+	out.Close()
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	// In the midst of execve(2), when StartProcess returns, /proc/PID belongs to root for a moment.
+	_, err = w.Write([]byte{'x'})
+	if err == nil {
+		_, err = echo.Read(make([]byte, 1))
+	}
+	return &child{process, w}, err
 }
 
 func (c *child) end() error {

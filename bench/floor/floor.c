@@ -252,7 +252,6 @@ static void keeper_child(void *arg)
 	struct task *t = arg;
 	char byte;
 	sys(__NR_prctl, 15 /* PR_SET_NAME */, (long)"floor-keeper", 0, 0, 0, 0);
-	sys(__NR_setsid, 0, 0, 0, 0, 0, 0);
 	long line = sys(__NR_fcntl, t->pipe[0], F_DUPFD_CLOEXEC, 8, 0, 0, 0);
 	sys(__NR_dup3, container.pidfd, 3, O_CLOEXEC, 0, 0, 0);
 	sys(__NR_dup3, line, 4, O_CLOEXEC, 0, 0, 0);
@@ -267,6 +266,7 @@ static void op_keep(void)
 {
 	must(sys(__NR_pipe2, (long)keeper.pipe, O_CLOEXEC, 0, 0, 0, 0), "pipe2");
 	start_task(&keeper, 0, keeper_child);
+	sys(__NR_setpgid, keeper.pid, 0, 0, 0, 0, 0);
 	sys(__NR_close, keeper.pipe[0], 0, 0, 0, 0, 0);
 	kept = 1;
 }
