@@ -164,11 +164,7 @@ func (f *Facts) probeRoot(spec *specs.Spec, o *Options) error {
 		return nil
 	}
 	for _, p := range slices.Concat(spec.Linux.MaskedPaths, spec.Linux.ReadonlyPaths) {
-		if strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/sys/") {
-			f.Paths[p] = fileType(p)
-		} else {
-			f.Paths[p] = fileType(hostPath(spec, o, p))
-		}
+		f.Paths[p] = fileType(hostPath(spec, o, p))
 	}
 	return nil
 }
@@ -184,13 +180,23 @@ func hostPath(spec *specs.Spec, o *Options, p string) string {
 		if p != dest && !strings.HasPrefix(p, dest+"/") || len(dest) < best {
 			continue
 		}
-		if best = len(dest); asksBind(m.Options) {
-			host = filepath.Join(m.Source, p[len(dest):])
-		} else if host = ""; p == dest {
+		best, host = len(dest), ""
+		if source := shownBy(m); source != "" {
+			host = filepath.Join(source, p[len(dest):])
+		} else if p == dest {
 			host = "/" // the mount itself: a folder
 		}
 	}
 	return host
+}
+
+// shownBy is the folder of the host that looks like what a mount shows; "" for
+// one that is empty at the start.
+func shownBy(m specs.Mount) string {
+	if asksBind(m.Options) {
+		return m.Source
+	}
+	return map[string]string{"proc": "/proc", "sysfs": "/sys", "cgroup": "/sys/fs/cgroup"}[m.Type]
 }
 
 // probeSources looks at what is to be bound.

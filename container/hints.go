@@ -106,12 +106,16 @@ func hintTable() []hint {
 		{call: unix.SYS_EXECVE, text: notExecuted},
 		{errno: unix.EMFILE, text: tooFewFiles},
 		{errno: unix.ENFILE, text: say("the whole machine has no file left (/proc/sys/fs/file-max)")},
-		{errno: unix.ENOSPC, text: namespaceLimit},
+		{name: "mount point", errno: unix.ENOSPC, text: say(diskFull)},
+		{name: "folder ", errno: unix.ENOSPC, text: say(diskFull)},
+		{name: "link /", errno: unix.ENOSPC, text: say(diskFull)},
+		{errno: unix.ENOSPC, text: say("the limit of mounts in one mount namespace is reached, and no disk is full: raise fs.mount-max (proc_sys_fs(5)) as root, or bind less")},
 		{op: nsexec.OpPipe, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpExec, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpClone, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpWrite, errno: unix.EMFILE, text: tooFewFiles},
-		{errno: unix.EPERM, text: seccompOr("")},
+		{call: unix.SYS_MOUNT, errno: unix.EACCES, text: withoutCapabilities},
+		{errno: unix.EPERM, text: withoutCapabilities},
 		{errno: unix.ENOSYS, text: seccompOr("this kernel lacks the call; wolffia needs Linux 5.12")},
 	}
 }
@@ -181,10 +185,25 @@ func processLimit(h *hinted) string {
 		limitText(p.Nproc))
 }
 
-func mapRefused(h *hinted) string {
+const diskFull = "the file system that the root lies on has no room or no inode left (df, df -i), or a quota is used up: not even a mount point can be made there"
+
+// withoutCapabilities: Ubuntu's AppArmor lets the namespace be made and then
+// refuses what needs a capability in it, which is the first mount.
+func withoutCapabilities(h *hinted) string {
 	p := h.policy()
+	var causes []string
 	if p.AppArmorUserns == "1" {
-		return "AppArmor let the namespace be made but without capabilities: give " + p.Exe + " a profile with \"userns,\", or sysctl kernel.apparmor_restrict_unprivileged_userns=0 (as root)"
+		causes = append(causes, "AppArmor let the namespace be made but without capabilities: give "+p.Exe+" a profile with \"userns,\", or sysctl kernel.apparmor_restrict_unprivileged_userns=0 (as root)")
+	}
+	if text := seccompOr("")(h); text != "" {
+		causes = append(causes, text)
+	}
+	return strings.Join(causes, "\n")
+}
+
+func mapRefused(h *hinted) string {
+	if text := withoutCapabilities(h); text != "" {
+		return text
 	}
 	return "the kernel refused the map (user_namespaces(7), \"Defining user and group ID mappings\"): the ids may be mapped nowhere in this namespace, or an LSM denied it"
 }

@@ -68,7 +68,7 @@ var Devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 func (t *Tree) BindDevices(names []string, dest string) {
 	slots := map[string]string{}
 	for _, name := range names {
-		slot := "dev/" + t.Name("dev/"+name)
+		slot := t.once("dev/" + name)
 		slots[name] = slot
 		t.early(nsexec.OpenTree(nsexec.AtCWD(), "/dev/"+name, unix.OPEN_TREE_CLONE).As(slot).
 			Named("clone /dev/", name).
@@ -92,7 +92,13 @@ func (t *Tree) Dir(dest string) string {
 	if slot, ok := t.fresh[dest]; ok {
 		return slot
 	}
-	return t.target(dest, false).dir
+	p := t.target(dest, false)
+	if p.name == "" {
+		return p.dir
+	}
+	slot := t.slot("target")
+	t.late(nsexec.Openat2(nsexec.Slot(p.dir), p.name, unix.O_PATH|unix.O_DIRECTORY, noLinks).As(slot).Named("find ", dest))
+	return slot
 }
 
 // ReadonlyRoot makes the root's own mount read-only, once all mount points in

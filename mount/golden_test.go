@@ -38,6 +38,7 @@ func goldenTrees() []planned {
 			t.OverlayRoot(Overlay{Inherited: "root", Lower: two[1:], PerLayer: true})
 		}},
 		{"overlay-before-6.7", nil, func(t *Tree) { t.OverlayRoot(Overlay{Lower: odd}) }},
+		{"overlay-inherited-before-6.7", []string{"root"}, func(t *Tree) { t.OverlayRoot(Overlay{Inherited: "root", Lower: two[1:]}) }},
 		{"overlay-upper-before-6.7", nil, func(t *Tree) {
 			t.OverlayRoot(Overlay{Lower: two, Upper: "/home/u/up,1", Work: "/home/u/up,1.work"})
 		}},

@@ -197,7 +197,7 @@ func (w *walk) moveMount(s nsexec.Step) string {
 func (w *walk) singleName(dir nsexec.Arg, name string) string {
 	from := w.slots[dir.Text]
 	switch {
-	case dir.Kind != nsexec.KindSlot || dir.Text != w.root && from != ours && from != inTheRoot:
+	case dir.Kind != nsexec.KindSlot || dir.Text != w.root && from != ours && from != inTheRoot && from != unlinked:
 		return "made in a folder that was not resolved below the root"
 	case name == "" || name == "." || name == ".." || strings.Contains(name, "/"):
 		return "not a single name"
@@ -246,9 +246,31 @@ func TestRandomTrees(t *testing.T) {
 	}
 }
 
+// Devices are made in the folder that was named, whatever lies over it.
+func TestDevicesLandWhereTheyBelong(t *testing.T) {
+	for _, root := range []func(t *Tree){(*Tree).TmpfsRoot, func(t *Tree) { t.BindRoot("/images/base", false) }} {
+		tree := NewTree(unix.MS_PRIVATE)
+		root(tree)
+		tree.Bind(Bind{Source: "/srv/dev", Dest: "/dev", Recursive: true})
+		tree.BindDevices([]string{"null"}, "/dev")
+		found := map[string]string{} // slot → path it was resolved by
+		for _, s := range tree.Late {
+			if s.Call == unix.SYS_OPENAT2 {
+				found[s.Save] = s.Args[1].Text
+			}
+			if s.Call == unix.SYS_MOVE_MOUNT && s.Args[3].Text == "null" && found[s.Args[2].Text] != "dev" {
+				t.Errorf("/dev/null lands in %s, found by %q\n%s", s.Args[2].Text, found[s.Args[2].Text], tree.Late)
+			}
+		}
+		tree.Pivot()
+		checkTree(t, tree, nil)
+	}
+}
+
 // somewhere is a destination: nested ones are likely, and repeated ones.
 func somewhere(r *rand.Rand) string {
-	names := []string{"proc", "sys", "dev", "etc", "a", "b c", "ü,:", "null"}
+	// Some are called as slots are.
+	names := []string{"proc", "sys", "dev", "etc", "a", "b c", "ü,:", "null", "proc.2", "proc.fs", "target3", "mask7", "bind1", "mount2", "scratch", "root"}
 	dest := ""
 	for range 1 + r.IntN(3) {
 		dest += "/" + names[r.IntN(len(names))]
@@ -276,7 +298,7 @@ func randomRoot(r *rand.Rand, tree *Tree) (inputs []string) {
 		return []string{"root"}
 	case 2:
 		o := randomOverlay(r)
-		o.Inherited, o.PerLayer = "root", true
+		o.Inherited = "root"
 		o.Lower = o.Lower[r.IntN(2):]
 		tree.OverlayRoot(o)
 		return []string{"root"}

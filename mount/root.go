@@ -173,9 +173,18 @@ func (t *Tree) overlay(o Overlay, slot string) {
 }
 
 // overlayByMount is overlay for kernels before 6.7: one option string, one
-// mount(2), onto a folder of the scratch tmpfs.
+// mount(2), onto a folder of the scratch tmpfs. The inherited layer has no path,
+// so it gets one there.
 func (t *Tree) overlayByMount(o Overlay, slot string) {
 	scratch, merged := t.scratch(""), t.slot("merged")
+	if o.Inherited != "" {
+		lower := t.slot("lower")
+		t.late(
+			nsexec.Mkdirat(nsexec.Slot(scratch), lower, 0o755).Named("mount point of the inherited layer"),
+			nsexec.MoveMount(nsexec.Slot(o.Inherited), nsexec.Slot(scratch), lower).Named("attach the inherited layer").
+				Because("mount(2) takes layers by their paths"))
+		o.Lower = append([]string{lower}, o.Lower...)
+	}
 	dir, upper, work := t.upper(o, "")
 	options := o.Options(upper, work)
 	if dir != "" || o.Volatile {

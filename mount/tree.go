@@ -20,14 +20,14 @@ type Tree struct {
 	fresh     map[string]string // destination → slot of a mount that we made and nobody else has written to
 	stacked   int               // mounts of ours over the old "/", below the new root
 	count     int
-	followers int // steps of Early before propagation stops
-	names     map[string]int
+	followers int             // steps of Early before propagation stops
+	names     map[string]bool // slots that Name gave out
 }
 
 // NewTree plans for a child whose mount namespace has just been made.
 // propagation is MS_PRIVATE or MS_SLAVE: do later mounts of the host appear inside?
 func NewTree(propagation uint64) *Tree {
-	t := &Tree{fresh: map[string]string{}, names: map[string]int{"root": 1, "scratch": 1, "empty": 1, "union": 1},
+	t := &Tree{fresh: map[string]string{}, names: map[string]bool{},
 		Early: make(nsexec.Program, 0, 32), Late: make(nsexec.Program, 0, 192)}
 	t.early(nsexec.Mount("", "/", "", propagation|unix.MS_REC, "").
 		Named("stop propagation").
@@ -56,13 +56,26 @@ func (t *Tree) slot(kind string) string {
 	return kind + strconv.Itoa(t.count)
 }
 
-// Name is a slot name for a mount at dest: its last word, made unique.
+// Name is a slot name for a mount at dest: its last word for a usual mount, else
+// one made up, so that whatever dest is called, no other slot is called so.
 func (t *Tree) Name(dest string) string {
 	base := path.Base(dest)
-	if t.names[base]++; t.names[base] > 1 {
-		return base + "." + strconv.Itoa(t.names[base])
+	if !slices.Contains(usualMounts, base) {
+		return t.slot("mount")
 	}
-	return base
+	return t.once(base)
+}
+
+// usualMounts are known by their own names.
+var usualMounts = []string{"proc", "sys", "dev", "pts", "shm", "mqueue", "cgroup"}
+
+// once is the name itself the first time, and then numbered.
+func (t *Tree) once(name string) string {
+	if t.names[name] {
+		return t.slot(name)
+	}
+	t.names[name] = true
+	return name
 }
 
 // Filesystem makes a detached mount of a file system type and returns its slot.

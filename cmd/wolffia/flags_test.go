@@ -138,7 +138,7 @@ func TestParseRefuses(t *testing.T) {
 		{"--preserve-fds x true", "preserve-fds"},
 		{"--preserve-fds -1 true", "can't be negative"},
 		{"--json true", "json"}, // of explain and trace
-		{"--rootfs", "needs an argument"},
+		{"--rootfs", "needs a value"},
 		{"--rootfs= true", "--rootfs: the path is empty"},
 		{"--upper /u true", "need --rootfs DIR"},
 		{"--read-only true", "need --rootfs DIR"},
