@@ -104,6 +104,9 @@ func (c *compiler) check() error {
 	if c.spec.Process == nil || len(c.spec.Process.Args) == 0 {
 		return &RequestError{"process.args", "no program was named", "wolffia run [flags] -- CMD [ARG…]"}
 	}
+	if c.spec.Process.Args[0] == "" {
+		return &RequestError{"process.args", "the program's name is empty", "is a variable of the calling script unset?"}
+	}
 	if err := c.namespaces(); err != nil {
 		return err
 	}

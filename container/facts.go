@@ -1,7 +1,6 @@
 package container
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -207,8 +206,11 @@ func (f *Facts) probeSources(spec *specs.Spec) error {
 		}
 		var st unix.Stat_t
 		if err := unix.Stat(m.Source, &st); err != nil {
-			return &InputError{What: "the source of the mount at " + m.Destination, Path: m.Source, Err: err,
-				Remedy: "make it, or mend the path"}
+			remedy := "make it, or mend the path"
+			if err == unix.EACCES {
+				remedy = "this user can't reach it: chmod or chown a folder on the way, or name another one"
+			}
+			return &InputError{What: "the source of the mount at " + m.Destination, Path: m.Source, Err: err, Remedy: remedy}
 		}
 		f.Sources[m.Source] = mount.File
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -251,8 +253,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // reason is an errno with its name, or the error as it is.
 func reason(err error) string {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, bare := err.(unix.Errno); bare {
 		return errnoText(errno)
 	}
 	return err.Error()

@@ -84,6 +84,9 @@ func hintTable() []hint {
 		{name: "open a new", errno: unix.EPERM, text: seccompOr("fsopen(2) needs CAP_SYS_ADMIN in the namespace that was just made")},
 		{name: "open a new", errno: unix.ENOSYS, text: seccompOr("fsopen(2) came with Linux 5.2")},
 		{name: "clone the mount", errno: unix.EINVAL, text: say("something is mounted below the source, and mounts inherited from the host can't be left out (mount_namespaces(7)): bind it with what is below it (rbind)")},
+		{name: "attach ", errno: unix.EINVAL, text: say("a file can't be mounted on a folder, nor a folder on a file: for a file name the file in the destination too, e.g. /mnt/afile")},
+		{name: "attach ", errno: unix.ENOTDIR, text: say("a file can't be mounted on a folder, nor a folder on a file: for a file name the file in the destination too, e.g. /mnt/afile")},
+		{name: "tmpfs option ", errno: unix.EINVAL, text: say("tmpfs doesn't know this option or value: sizes are numbers with k, m, g or %, as in size=64m (tmpfs(5))")},
 		{name: "mount point", errno: unix.EROFS, text: missingMountPoint},
 		{name: "mount point", errno: unix.EACCES, text: missingMountPoint},
 		{name: "mount point", errno: unix.EPERM, text: missingMountPoint},
@@ -259,13 +262,13 @@ func notExecuted(h *hinted) string {
 	switch h.step.Errno {
 	case unix.ENOENT, unix.ENOTDIR:
 		if path := h.existing(); path != "" {
-			return path + " is there, but not what it needs to run: the interpreter of its #! line, or the loader (ELF interpreter) that it was linked for"
+			return path + " is there, but not what it needs to run: the interpreter of its #! line (does the line end in CR LF?), or the loader (ELF interpreter) that it was linked for"
 		}
 		return "there is no such program in the container: " + program
 	case unix.EACCES:
-		return "it isn't executable for this user: its x bit, the folders on the way, or a mount with noexec. " + program
+		return "it isn't executable for this user: its x bit, the folders on the way, a mount with noexec, or it is a folder: " + program
 	case unix.ENOEXEC:
-		return "it is neither a program for this machine nor a script with a #! line"
+		return "it is neither a program for this machine nor a script with a #! line: add one, such as #!/bin/sh, as the first line"
 	case unix.E2BIG:
 		return "arguments and environment together are too long"
 	}

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +40,7 @@ func lockUpper(upper string) (int, error) {
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		owner := lockOwner(fd)
 		unix.Close(fd)
-		return -1, &InputError{"the upper layer (--upper)", upper, err, "another container uses it" + owner + ": wait for its end, or take a folder of its own"}
+		return -1, &InputError{"the upper layer (--upper)", upper, fmt.Errorf("another container uses it%s: %w", owner, unix.EBUSY), "wait for its end, or take a folder of its own"}
 	}
 	return fd, nil
 }

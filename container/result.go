@@ -3,8 +3,6 @@ package container
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -122,13 +120,36 @@ func (r *Result) Write(to string) error {
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
+	return WriteTo("--result", to, append(data, '\n'))
+}
+
+// WriteTo writes what a flag asks for to a file, or to a descriptor given by
+// number. A pipe that nobody reads is an error after some seconds, not a hang.
+func WriteTo(flag, to string, data []byte) error {
 	fd, err := strconv.Atoi(to)
 	if err != nil {
-		return os.WriteFile(to, data, 0o644)
+		fd, err = unix.Open(to, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
+		if err != nil {
+			return &InputError{flag, to, err, ""}
+		}
+		defer unix.Close(fd)
 	}
-	if _, err := unix.Write(fd, data); err != nil {
-		return fmt.Errorf("--result %d: write: %w", fd, err)
+	for len(data) > 0 {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(ready, 5000)
+		if err == nil && n == 0 {
+			err = unix.ETIMEDOUT
+		}
+		if err == nil {
+			n, err = unix.Write(fd, data)
+		}
+		switch err {
+		case nil:
+			data = data[n:]
+		case unix.EINTR, unix.EAGAIN:
+		default:
+			return &InputError{flag, to, err, "what it was to tell has happened all the same"}
+		}
 	}
 	return nil
 }

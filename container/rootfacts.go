@@ -36,9 +36,9 @@ func checkFolder(what, path string, filled bool) error {
 	switch err {
 	case nil:
 	case unix.ENOENT:
-		return &InputError{what, path, err, "make it, for instance: mkdir -p " + path + " and unpack an image's files there"}
+		return &InputError{what, path, err, "make it: mkdir -p " + path + filling(filled, ", and unpack an image's files there")}
 	case unix.ENOTDIR:
-		return &InputError{what, path, err, "it has to be a folder; an archive must be unpacked first"}
+		return &InputError{what, path, err, "it has to be a folder" + filling(filled, "; an archive must be unpacked first")}
 	case unix.EACCES:
 		return &InputError{what, path, err, "this user can't read it: chmod or chown it, or name a folder of your own"}
 	case unix.EMFILE:
@@ -59,6 +59,14 @@ func checkFolder(what, path string, filled bool) error {
 		return &InputError{what, path, errEmpty, "unpack an image's files there, or leave --rootfs out for a view of this machine"}
 	}
 	return nil
+}
+
+// filling is said only of a folder that has to hold something.
+func filling(filled bool, text string) string {
+	if filled {
+		return text
+	}
+	return ""
 }
 
 // probeHostView lists what a view of this machine is made of: the names in /,

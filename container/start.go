@@ -3,7 +3,8 @@ package container
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,9 @@ func explain(plan *Plan, report *nsexec.Report, err error) error {
 
 // describeProgram names the program and where it was looked for.
 func describeProgram(plan *Plan) string {
-	args := plan.Spec.Process.Args
-	return fmt.Sprintf("%q, looked for as %v", args[0], candidates(args[0], plan.Spec.Process.Env))
+	program := plan.Spec.Process.Args[0]
+	if strings.Contains(program, "/") {
+		return strconv.Quote(program)
+	}
+	return strconv.Quote(program) + ", looked for as " + strings.Join(candidates(program, plan.Spec.Process.Env), ", ")
 }

@@ -22,7 +22,7 @@ func (c *compiler) tree() (*mount.Tree, error) {
 		if err := c.mountSteps(t, m); err != nil {
 			return nil, err
 		}
-		if path.Clean(m.Destination) == "/dev" {
+		if path.Clean(m.Destination) == "/dev" && !asksBind(m.Options) { // a folder of the caller's is shown as it is
 			t.BindDevices(mount.Devices, "/dev")
 		}
 	}
@@ -158,8 +158,10 @@ func (c *compiler) mountSteps(t *mount.Tree, m specs.Mount) error {
 
 // filesystem plans a mount of a file system of its own.
 func (c *compiler) filesystem(t *mount.Tree, m specs.Mount, dest string, o MountOptions) error {
-	attrs := (o.Set | o.RecSet) &^ unix.MOUNT_ATTR__ATIME
-	attrs |= (o.Set | o.RecSet) & unix.MOUNT_ATTR__ATIME
+	attrs := o.Set | o.RecSet
+	if o.Propagation&^(unix.MS_REC|unix.MS_PRIVATE) != 0 {
+		return &RequestError{"mount at " + dest, "propagation is built for bind mounts only; a new file system is private", "leave slave, shared or unbindable out of its options"}
+	}
 	switch m.Type {
 	case "proc":
 		if !c.has(unix.CLONE_NEWPID) {
@@ -254,8 +256,11 @@ func (c *compiler) maskSteps(t *mount.Tree) {
 	if c.spec.Linux == nil {
 		return
 	}
-	for _, p := range c.spec.Linux.MaskedPaths {
-		t.Mask(path.Clean(p), c.facts.Paths[p])
+	masked := c.spec.Linux.MaskedPaths
+	for _, p := range masked {
+		if !slices.ContainsFunc(masked, func(q string) bool { return strings.HasPrefix(path.Clean(p), path.Clean(q)+"/") }) {
+			t.Mask(path.Clean(p), c.facts.Paths[p]) // what lies below another masked path is hidden with it
+		}
 	}
 	for _, p := range c.spec.Linux.ReadonlyPaths {
 		t.ReadonlyPath(path.Clean(p), c.facts.Paths[p])

@@ -22,6 +22,7 @@ type request struct {
 	opts container.Options
 
 	result    string // --result FILE|FD
+	output    string // --output FILE|FD: trace's table
 	json      bool
 	facts     string // --facts FILE
 	factsSave string
@@ -78,6 +79,9 @@ func (w *words) flagSet() *flag.FlagSet {
 	f.IntVar(&w.preserveFDs, "preserve-fds", 0, "")
 	if w.verb == "run" || w.verb == "trace" {
 		f.StringVar(&w.result, "result", "", "")
+	}
+	if w.verb == "trace" {
+		f.StringVar(&w.output, "output", "", "")
 	}
 	if w.verb != "run" {
 		f.BoolVar(&w.json, "json", false, "")

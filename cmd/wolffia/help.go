@@ -72,7 +72,7 @@ func extraFlags(verb string) string {
 
 func jsonHelp(verb string) string {
 	if verb == "trace" {
-		return "  --json                print JSON, on stdout behind what the program prints there\n"
+		return "  --json                print JSON\n  --output FILE|FD      write the table, or the JSON, there; without it stdout, behind what the program prints\n"
 	}
 	return "  --json                print JSON\n"
 }
@@ -97,6 +97,7 @@ exit: the program's own code; 128+N if signal N ended it; 127 not found, 126 not
 	}
 	return `examples:
   wolffia trace -- true
+  wolffia trace --json --output 3 --rootfs DIR -- make 3>trace.json
   wolffia trace --json --rootfs DIR -- true | jq '.steps | sort_by(-.took_ns) | .[:10]'
 `
 }

@@ -29,8 +29,10 @@ func run(args []string) (int, error) {
 
 // execute runs the container of a request to its end.
 func (r *request) execute() (int, *container.Container, error) {
-	if err := checkResult(r.result); err != nil {
-		return container.ExitLauncher, nil, err
+	for flag, to := range map[string]string{"--result": r.result, "--output": r.output} {
+		if err := checkTarget(flag, to); err != nil {
+			return container.ExitLauncher, nil, err
+		}
 	}
 	if err := sealExe(r.mapsRoot()); err != nil {
 		return container.ExitLauncher, nil, err
@@ -79,22 +81,25 @@ func (r *request) failed(plan *container.Plan, err error) error {
 	return errors.Join(err, container.NewResult(plan, err).Write(r.result))
 }
 
-// checkResult: a descriptor that isn't open is found now, not at the end.
-func checkResult(to string) error {
+// checkTarget: a descriptor that isn't open is found now, not at the end.
+func checkTarget(flag, to string) error {
 	var fd int
 	if n, _ := fmt.Sscanf(to, "%d", &fd); n == 1 && fmt.Sprint(fd) == to {
 		// One that is close-on-exec is the Go runtime's or ours.
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-			return &usageError{"--result " + to + ": this descriptor isn't open here"}
+			return &usageError{flag + " " + to + ": this descriptor isn't open here"}
 		}
 		return nil
 	}
 	if to == "" {
 		return nil
 	}
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o644)
+	if st, err := os.Stat(to); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return nil // to open a pipe and close it would be the end of file to its reader
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
-		return &usageError{"--result: " + err.Error() + "\n  the result is written there at the end: name a file in a folder of your own"}
+		return &usageError{flag + ": " + err.Error() + "\n  it is written there at the end: name a file in a folder of your own"}
 	}
 	if err := f.Close(); err != nil {
 		return err

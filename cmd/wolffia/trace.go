@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,15 +23,28 @@ func trace(args []string) (int, error) {
 		return container.ExitLauncher, err
 	}
 	code, c, err := req.execute()
-	plan, report := traced(c, err)
-	switch {
-	case report == nil:
-	case req.json:
-		err = errors.Join(err, writeJSON(os.Stdout, traceJSON(plan, report)))
-	default:
-		tracePlan(os.Stdout, plan, report)
+	if plan, report := traced(c, err); report != nil {
+		err = errors.Join(err, req.writeTrace(plan, report))
 	}
 	return code, err
+}
+
+// writeTrace prints the table where it was asked for: the program's own output
+// goes to stdout too.
+func (r *request) writeTrace(plan *container.Plan, report *nsexec.Report) error {
+	var text bytes.Buffer
+	if r.json {
+		if err := writeJSON(&text, traceJSON(plan, report)); err != nil {
+			return err
+		}
+	} else {
+		tracePlan(&text, plan, report)
+	}
+	if r.output == "" {
+		_, err := os.Stdout.Write(text.Bytes())
+		return err
+	}
+	return container.WriteTo("--output", r.output, text.Bytes())
 }
 
 // traced finds the report, also of a start that failed.
