@@ -59,6 +59,8 @@ func hintTable() []hint {
 		{op: nsexec.OpClone, errno: unix.EUSERS, text: namespaceLimit},
 		{op: nsexec.OpClone, errno: unix.EAGAIN, text: processLimit},
 		{op: nsexec.OpExec, errno: unix.EAGAIN, text: processLimit},
+		{op: nsexec.OpKeep, errno: unix.EAGAIN, text: processLimit},
+		{op: nsexec.OpKeep, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpClone, errno: unix.ENOMEM, text: processLimit},
 		{op: nsexec.OpClone, errno: unix.EINVAL, text: say("this kernel lacks one of the namespaces, or an outer sandbox refuses it: zgrep _NS= /proc/config.gz; --share NS leaves one out")},
 		{op: nsexec.OpClone, errno: unix.ENOSYS, text: seccompOr("clone3(2) came with Linux 5.3")},

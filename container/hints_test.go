@@ -69,6 +69,8 @@ func hintCases(t testing.TB) []hintCase {
 		{"nested too deep", user, host, "make the child", unix.EUSERS, someUserns, nil, []string{"nest 32 deep"}, nil},
 		{"runc#3666", user, host, "make the child", unix.EAGAIN, pidsUsedUp, nil, []string{"pids.max is 40", "/sys/fs/cgroup/user.slice"}, []string{"RLIMIT_NPROC"}},
 		{"RLIMIT_NPROC", user, host, "make the child", unix.EAGAIN, nprocUsedUp, nil, []string{"RLIMIT_NPROC is 12", "ulimit -u"}, nil},
+		{"no process for the keeper", user, host, "keeper", unix.EAGAIN, nprocUsedUp, nil, []string{"RLIMIT_NPROC is 12"}, nil},
+		{"no fd for the keeper", user, host, "keeper", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, nil},
 		{"pid namespace of the dead", user, host, "make the child", unix.ENOMEM, nprocUsedUp, nil, []string{"process limit"}, nil},
 		{"kernel without one", user, host, "make the child", unix.EINVAL, Policy{}, nil, []string{"lacks one of the namespaces", "--share"}, nil},
 		{"no clone3", user, host, "make the child", unix.ENOSYS, Policy{}, nil, []string{"Linux 5.3"}, nil},

@@ -1,6 +1,7 @@
 package nsexec
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,8 @@ func installFilter(calls string) error {
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // both calls on one thread
+	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}

@@ -183,10 +183,17 @@ func TestTmpfs(t *testing.T) {
 
 // A /dev of one's own kind gets the same devices.
 func TestOtherDev(t *testing.T) {
-	for _, flags := range [][]string{{"--tmpfs", "/dev:mode=755"}, {"-v", "/dev:/dev"}, {"-v", t.TempDir() + ":/dev"}} {
+	for _, flags := range [][]string{{"--tmpfs", "/dev:mode=755"}, {"-v", "/dev:/dev"}} {
 		if out := shell(t, "echo x >/dev/null; head -c 3 /dev/zero | wc -c; stat -c %t:%T /dev/null", flags...); out != "3\n1:3" {
 			t.Errorf("%v: %q", flags, out)
 		}
+	}
+	mine := t.TempDir()
+	if out := shell(t, "ls -A /dev | wc -l", "-v", mine+":/dev"); out != "0" {
+		t.Errorf("a folder at /dev: %q", out)
+	}
+	if left, _ := os.ReadDir(mine); len(left) != 0 {
+		t.Errorf("made in the caller's folder: %v", left)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -86,6 +87,7 @@ func playFilter(args []string) int {
 	filter = append(filter, ret(unix.SECCOMP_RET_ALLOW))
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if os.Getuid() != 0 { // root may, and set-uid programs then still work below the filter
+		runtime.LockOSThread() // the next calls concern this thread, and so does the execve
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return fail(err)
 		}
