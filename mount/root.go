@@ -145,7 +145,7 @@ func (t *Tree) overlay(o Overlay, slot string) {
 		t.late(nsexec.FsconfigString(nsexec.Slot(fs), key, value).Named("overlay ", key))
 	}
 	for i, l := range layers {
-		t.late(nsexec.Fchdir(nsexec.Slot(l)).Named("stand in layer ", strconv.Itoa(int(i+1))).
+		t.late(nsexec.Fchdir(nsexec.Slot(l)).Named("stand in layer ", strconv.Itoa(i+1)).
 			Because("the layer is then named \".\", whatever characters its path has"))
 		set("lowerdir+", ".")
 	}
