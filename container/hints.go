@@ -67,6 +67,7 @@ func hintTable() []hint {
 		{op: nsexec.OpWrite, errno: unix.EPERM, text: mapRefused},
 		{op: nsexec.OpWrite, errno: unix.EACCES, text: say("/proc/PID belongs to root while this process is not dumpable: another part of it changed its credentials, or /proc is mounted with hidepid")},
 		{op: nsexec.OpWrite, errno: unix.ENOENT, text: say("the child's folder in /proc can't be seen: is /proc mounted with hidepid=2, or not mounted at all?")},
+		{op: nsexec.OpJoin, errno: unix.ETIMEDOUT, text: say("the helper asks the system's user database, and a directory service behind it (/etc/nsswitch.conf) may not answer: try getent passwd; --map single needs no helper")},
 		{op: nsexec.OpJoin, text: helperRefused},
 		{op: nsexec.OpIDMap, errno: unix.EINVAL, text: noIDMap},
 		{op: nsexec.OpIDMap, errno: unix.EPERM, text: noIDMap},
@@ -240,12 +241,18 @@ func missingMountPoint(h *hinted) string {
 	return "the mount point isn't there and can't be made, as the root is read-only or not this user's: make the folder (or the empty file) in the root beforehand"
 }
 
+// maxLayers is OVL_MAX_STACK of the kernel's fs/overlayfs/overlayfs.h.
+const maxLayers = 500
+
 func overlayRefused(h *hinted) string {
 	upper := h.plan.Options.Root.Upper
 	switch h.step.Errno {
 	case unix.EPERM:
 		return "overlayfs in a user namespace needs Linux 5.11; this is " + h.plan.Facts.Kernel + ": use --read-only"
 	case unix.EINVAL:
+		if n := len(h.plan.Options.Root.Lower) + 1; n > maxLayers {
+			return fmt.Sprintf("%d layers, and overlayfs takes %d below the upper one: join some of them", n, maxLayers)
+		}
 		if upper != "" {
 			return "overlayfs doesn't take this upper layer: it can't lie on another overlay, on a network file system or on a tmpfs before Linux 6.6, nor hold the marker of an earlier volatile overlay (work/incompat/volatile). Choose a folder on ext4, xfs or btrfs, or leave --upper out"
 		}

@@ -86,6 +86,7 @@ func hintCases(t testing.TB) []hintCase {
 		{"fds of a write", single, host, "write the gid map", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, nil},
 		{"helper processes", user, host, "newuidmap", unix.EAGAIN, nprocUsedUp, nil, []string{"RLIMIT_NPROC is 12"}, nil},
 		{"helper fds", user, host, "newgidmap", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, nil},
+		{"a helper that hangs", noSUID, host, "wait for the helpers", unix.ETIMEDOUT, Policy{}, nil, []string{"directory service", "--map single"}, nil},
 		{"helper without its bit", noSUID, host, "wait for the helpers", 0, Policy{}, nil, []string{"/usr/bin/newuidmap", "set-uid"}, []string{"newgidmap"}},
 		{"helper refuses", user, host, "wait for the helpers", 0, Policy{}, nil, []string{"/etc/subuid", "--map single"}, nil},
 		{"no idmap", root, host, "idmap the root", unix.EINVAL, Policy{}, nil, []string{"/images/base", "--map host", "ext4"}, nil},

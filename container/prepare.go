@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -21,13 +22,50 @@ func (p *Plan) prepare(ctx context.Context, s *nsexec.Spawner) (release func() e
 		return nil, err
 	}
 	work := WorkDir(p.Options.Root.Upper)
-	if err := unix.Mkdir(work, 0o700); err != nil && err != unix.EEXIST {
+	if err := makeWork(work); err != nil {
 		unix.Close(lock)
-		return nil, &InputError{"the work folder of --upper", work, err, "it has to lie beside the upper layer, on the same file system"}
+		return nil, err
 	}
 	return func() error {
 		return errors.Join(removeTree(ctx, s, p.Maps, p.Facts, work), unix.Close(lock))
 	}, nil
+}
+
+// makeWork makes the work folder, or takes the one that a killed launcher left.
+// It is emptied by overlayfs and removed at the end, so a link, a file or a
+// folder that holds anything but overlayfs' own is somebody's, and refused.
+func makeWork(work string) error {
+	err := unix.Mkdir(work, 0o700)
+	if err == unix.EEXIST {
+		err = leftWork(work)
+	}
+	if err != nil {
+		return &InputError{"the work folder of --upper", work, err,
+			"it has to lie beside the upper layer, on the same file system, and is removed at the end: move what has this name away"}
+	}
+	return nil
+}
+
+var errForeignWork = errors.New("it is there already, and not from overlayfs")
+
+// leftWork accepts a folder with nothing in it but what overlayfs makes there.
+func leftWork(work string) error {
+	fd, err := unix.Open(work, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	dir := os.NewFile(uintptr(fd), work)
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != "work" && name != "index" {
+			return fmt.Errorf("%w: it holds %q", errForeignWork, name)
+		}
+	}
+	return nil
 }
 
 // lockUpper keeps two containers from writing one upper layer, which overlayfs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -106,7 +107,10 @@ func (l *launch) join() (int64, error) {
 func (p *program) wait(report *Report) error {
 	defer p.close()
 	unix.SetNonblock(p.stderr, true) // our end alone
-	text := readUntilEnd(p.stderr, p.proc.FD())
+	text, ended := readUntilEnd(p.stderr, p.proc.FD(), time.Now().Add(programTime))
+	if !ended {
+		p.end()
+	}
 	p.arena.awaitRelease()
 	refused := p.steps.refused(p.arena.results())
 	status, err := p.proc.Wait()
@@ -116,6 +120,8 @@ func (p *program) wait(report *Report) error {
 	switch {
 	case refused != nil:
 		return refused
+	case !ended:
+		return fmt.Errorf("%s had not ended after %v and was killed: %w", p.step.Path, programTime, unix.ETIMEDOUT)
 	case err != nil:
 		return fmt.Errorf("%s: %w", p.step.Path, err)
 	case status.ExitCode() != 0:
@@ -141,16 +147,25 @@ func (p *program) stolen(text string, report *Report) (ExitStatus, error) {
 	return ExitStatus{}, nil
 }
 
-// readUntilEnd reads what a process says until it ends. End of file is not
-// waited for: a process that it left behind may hold the pipe for ever.
-func readUntilEnd(pipe, pidfd int) string {
+// programTime is how long a program of the host lane may take: newuidmap asks
+// the system's user database, which may be a directory service out of reach.
+const programTime = 20 * time.Second
+
+// readUntilEnd reads what a process says until it ends, or tells that it hadn't
+// by the deadline. End of file is not waited for: a process that it left behind
+// may hold the pipe for ever.
+func readUntilEnd(pipe, pidfd int, deadline time.Time) (said string, ended bool) {
 	const most = 4096
 	var text []byte
 	buf := make([]byte, most)
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(pipe), Events: unix.POLLIN}}
 	for {
-		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
-			return string(text)
+		left := time.Until(deadline)
+		if left <= 0 {
+			return string(text), false
+		}
+		if _, err := unix.Poll(fds, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+			return string(text), true
 		}
 		n, err := unix.Read(pipe, buf)
 		if n > 0 {
@@ -158,7 +173,7 @@ func readUntilEnd(pipe, pidfd int) string {
 			continue // before the end is looked at: it may be behind what was said
 		}
 		if fds[0].Revents != 0 {
-			return string(text)
+			return string(text), true
 		}
 		if err == nil { // end of file: only the process is left to wait for
 			fds[1].Fd = -1
@@ -169,11 +184,15 @@ func readUntilEnd(pipe, pidfd int) string {
 // abort ends a program whose start failed elsewhere. It has our real uid, so
 // the signal is permitted although it may run set-uid.
 func (p *program) abort() {
+	p.end()
+	p.proc.Wait()
+	p.close()
+}
+
+func (p *program) end() {
 	if err := p.proc.Signal(unix.SIGKILL); err != nil && err != ErrDone {
 		p.arena.cancel()
 	}
-	p.proc.Wait()
-	p.close()
 }
 
 func (p *program) close() {

@@ -46,12 +46,16 @@ func (r *request) execute() (int, *container.Container, error) {
 		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
 	}
 	signals.ready()
-	c, err := container.Start(context.Background(), nsexec.NewMainSpawner(), plan)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	running := make(chan *container.Container, 1)
+	go signals.to(running, cancel)
+	c, err := container.Start(ctx, nsexec.NewMainSpawner(), plan)
 	if err != nil {
 		return container.ExitLauncher, nil, r.failed(plan, err)
 	}
 	started := time.Now()
-	go signals.to(c)
+	running <- c
 	status, err := c.Wait()
 	if r.result != "" {
 		result := container.NewResult(plan, nil)

@@ -27,8 +27,7 @@ func sealExe(mapsRoot bool) error {
 	if os.Getuid() == 0 && !mapsRoot {
 		return nil // the container's ids are not root's
 	}
-	// access(2) looks at the file's mode and owner; open(2) would give ETXTBSY.
-	if unix.Faccessat(unix.AT_FDCWD, "/proc/self/exe", unix.W_OK, 0) != nil || isSealed() {
+	if !writable("/proc/self/exe", os.Getuid()) || isSealed() {
 		return nil
 	}
 	fd, err := sealedCopy("/proc/self/exe")
@@ -37,6 +36,21 @@ func sealExe(mapsRoot bool) error {
 	}
 	err = unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, os.Environ())
 	return fmt.Errorf("executing the sealed copy of this binary: %w\n  is vm.memfd_noexec=2 set? Then install %s owned by root, so that no copy is needed", err, ownPath())
+}
+
+// writable tells whether a container of this user could come to write a file: by
+// its mode, or as its owner, who can change the mode first (chmod(2)). An owner
+// that is neither we nor root may be one of our subordinate ids, whose files the
+// container's root owns. What has no id here (65534) has none inside either.
+func writable(path string, uid int) bool {
+	// access(2) looks at the file's mode and owner; open(2) would give ETXTBSY.
+	if unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, 0) == nil {
+		return true
+	}
+	const overflow = 65534
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return err != nil || int(st.Uid) == uid || st.Uid != 0 && st.Uid != overflow
 }
 
 // mapsRoot tells whether a container started by root may get root's own id.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,9 +44,34 @@ func newRelay() *relay {
 // that it is there.
 func (r *relay) ready() { <-r.catches }
 
-// to passes signals on to a container. It never returns.
-func (r *relay) to(c *container.Container) {
-	for s := range r.caught {
-		c.Signal(s.(unix.Signal))
+// patience is how long a signal waits for a start to come to its end.
+const patience = time.Second
+
+// to passes signals on to a container, once it runs. A signal that meets a start
+// is kept for the program; a start that still isn't done after a while hangs, in
+// a helper say, and is given up. It never returns.
+func (r *relay) to(running <-chan *container.Container, giveUp context.CancelCauseFunc) {
+	var kept []os.Signal
+	var late <-chan time.Time
+	var c *container.Container
+	for {
+		select {
+		case c = <-running:
+			running, late = nil, nil
+			for _, s := range kept {
+				c.Signal(s.(unix.Signal))
+			}
+		case s := <-r.caught:
+			if c != nil {
+				c.Signal(s.(unix.Signal))
+				continue
+			}
+			kept = append(kept, s)
+			if late == nil && s != unix.SIGCONT {
+				late = time.After(patience)
+			}
+		case <-late:
+			giveUp(fmt.Errorf("%v came while the container was being started", kept[0]))
+		}
 	}
 }
