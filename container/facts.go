@@ -69,6 +69,9 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 	if f.Limits, err = probeLimits(spec); err != nil {
 		return nil, err
 	}
+	if err := checkDevices(); err != nil {
+		return nil, err
+	}
 	if err := f.probeRoot(spec, o); err != nil {
 		return nil, err
 	}
@@ -196,6 +199,23 @@ func shownBy(m specs.Mount) string {
 		return m.Source
 	}
 	return map[string]string{"proc": "/proc", "sysfs": "/sys", "cgroup": "/sys/fs/cgroup"}[m.Type]
+}
+
+// checkDevices makes sure that the nodes to be bound are what their names say:
+// masks rely on /dev/null (Linux allocated devices: memory devices are major 1).
+func checkDevices() error {
+	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} {
+		var st unix.Stat_t
+		err := unix.Stat("/dev/"+name, &st)
+		if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || uint64(st.Rdev) != unix.Mkdev(1, minor)) {
+			err = unix.ENODEV
+		}
+		if err != nil {
+			return &InputError{"a device that every container gets", "/dev/" + name, err,
+				fmt.Sprintf("it has to be the character device 1:%d: is /dev mounted here?", minor)}
+		}
+	}
+	return nil
 }
 
 // probeSources looks at what is to be bound.

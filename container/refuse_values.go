@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,10 @@ import (
 
 // values looks at the fields of which only some values are built.
 func (c *check) values(spec *specs.Spec) {
+	c.text("hostname", spec.Hostname)
+	if len(spec.Hostname) > 64 {
+		c.refuse("hostname", "64 bytes are the most (sethostname(2))", "take a shorter one")
+	}
 	c.version(spec.Version)
 	if spec.Process != nil {
 		c.process(spec.Process)
@@ -33,6 +38,9 @@ func (c *check) version(version string) {
 }
 
 func (c *check) process(p *specs.Process) {
+	c.texts("process.args", p.Args)
+	c.texts("process.env", p.Env)
+	c.text("process.cwd", p.Cwd)
 	if p.Terminal {
 		c.note("process.terminal", "terminals are not built yet: plain mode, stdin, stdout and stderr pass straight through")
 		if p.ConsoleSize != nil {
@@ -91,6 +99,8 @@ func (c *check) rlimits(limits []specs.POSIXRlimit) {
 }
 
 func (c *check) mount(at string, m specs.Mount) {
+	c.text(at+".destination", m.Destination)
+	c.text(at+".source", m.Source)
 	if m.Destination == "" {
 		c.refuse(at+".destination", "missing", "name the path inside the container")
 	}
@@ -128,6 +138,8 @@ func (c *check) linux(l *specs.Linux) {
 		c.note("linux.cgroupsPath", "cgroups are not built yet: the container stays in the caller's cgroup, without limits of its own")
 	}
 	c.namespaces(l.Namespaces)
+	c.maskable("linux.maskedPaths", l.MaskedPaths)
+	c.maskable("linux.readonlyPaths", l.ReadonlyPaths)
 	switch l.RootfsPropagation {
 	case "", "private", "rprivate", "slave", "rslave":
 	default:
@@ -208,4 +220,27 @@ func RlimitNumber(name string) (int, bool) {
 		return unix.RLIMIT_RTTIME, true
 	}
 	return 0, false
+}
+
+// text refuses a NUL byte, which no system call can be given.
+func (c *check) text(at, value string) {
+	if strings.Contains(value, "\x00") {
+		c.refuse(at, "it contains a NUL byte, which ends a string for the kernel", "remove it")
+	}
+}
+
+func (c *check) texts(at string, values []string) {
+	for i, v := range values {
+		c.text(fmt.Sprintf("%s[%d]", at, i), v)
+	}
+}
+
+// maskable refuses paths that can't be hidden or protected.
+func (c *check) maskable(at string, paths []string) {
+	c.texts(at, paths)
+	for i, p := range paths {
+		if !path.IsAbs(p) || path.Clean(p) == "/" {
+			c.refuse(fmt.Sprintf("%s[%d]", at, i), strconv.Quote(p)+" is no absolute path below /", "write it in full, e.g. /proc/kcore")
+		}
+	}
 }

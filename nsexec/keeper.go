@@ -2,6 +2,7 @@ package nsexec
 
 import (
 	"os"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -20,36 +21,52 @@ type keeper struct {
 	once     sync.Once
 }
 
-// keeperSteps hold the lifeline and the pidfd as fds 4 and 3, and nothing else:
-// no stdin, stdout or stderr either, whose other ends would wait for us.
-func keeperSteps() Program {
-	return Program{
-		Prctl("PR_SET_NAME", unix.PR_SET_NAME, Str("wolffia-keeper")).Named("a name for ps(1)"),
-		call(unix.SYS_FCNTL, Slot(Lifeline), Const("F_DUPFD_CLOEXEC", unix.F_DUPFD_CLOEXEC), Int(8)).As("line").Named("keep the lifeline clear of 3 and 4"),
-		Dup3(Slot("pidfd"), Int(3), unix.O_CLOEXEC).Named("the container").Allow("it has this number already", unix.EINVAL),
-		Dup3(Slot("line"), Int(4), unix.O_CLOEXEC).Named("the lifeline"),
-		CloseRange(0, 2, 0).Named("close stdio"),
-		CloseRange(5, ^uint32(0), 0).Named("close all else"),
-		call(unix.SYS_READ, Int(4), Bytes("gate", make([]byte, 8)), Int(1)).Named("wait for the launcher's death").Expect(0),
-		call(unix.SYS_PIDFD_SEND_SIGNAL, Int(3), Const("SIGKILL", uint64(unix.SIGKILL)), Null(), Int(0)).Named("kill the container").
-			Allow("it has ended", unix.ESRCH),
+// keeperSteps hold the lifeline as fd 3 and n pidfds behind it, and nothing else:
+// no stdin, stdout or stderr either, whose other ends would wait for us. The
+// inputs are moved out of the way before they get their numbers.
+func keeperSteps(n int) Program {
+	p := Program{Prctl("PR_SET_NAME", unix.PR_SET_NAME, Str("wolffia-keeper")).Named("a name for ps(1)")}
+	inputs := []string{Lifeline}
+	for i := range n {
+		inputs = append(inputs, pidfdSlot(i))
 	}
+	for _, slot := range inputs {
+		p = append(p, call(unix.SYS_FCNTL, Slot(slot), Const("F_DUPFD_CLOEXEC", unix.F_DUPFD_CLOEXEC), Int(16)).
+			As("high "+slot).Named("keep ", slot, " clear of the low numbers"))
+	}
+	for i, slot := range inputs {
+		p = append(p, Dup3(Slot("high "+slot), Int(3+i), unix.O_CLOEXEC).Named(slot))
+	}
+	p = append(p,
+		CloseRange(0, 2, 0).Named("close stdio"),
+		CloseRange(uint32(4+n), ^uint32(0), 0).Named("close all else"),
+		call(unix.SYS_READ, Int(3), Bytes("gate", make([]byte, 8)), Int(1)).Named("wait for the launcher's death").Expect(0))
+	for i := range n {
+		p = append(p, call(unix.SYS_PIDFD_SEND_SIGNAL, Int(4+i), Const("SIGKILL", uint64(unix.SIGKILL)), Null(), Int(0)).
+			Named("kill ", pidfdSlot(i)).Allow("it has ended, or is none of ours any more", unix.ESRCH, unix.EPERM))
+	}
+	return p
 }
 
-// keep makes the keeper. The gates' bytes and the keeper can't share a pipe: it
-// gets one of its own.
+// pidfdSlot 0 is the container, the others are programs of the host lane.
+func pidfdSlot(i int) string { return "pidfd" + strconv.Itoa(i) }
+
+// keep makes the keeper, for the child and for the programs that run beside it:
+// their set-uid execve cleared PR_SET_PDEATHSIG too. The gates' bytes and the
+// keeper can't share a pipe: it gets one of its own.
 func (l *launch) keep() (int64, error) {
-	fd, ok := l.child.handle.acquire()
-	if !ok {
-		return 0, ErrDone
+	inputs, release, err := l.pidfds()
+	defer release()
+	if err != nil {
+		return 0, err
 	}
-	defer l.child.handle.release()
 	read, write, err := highPipe()
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(read)
-	a, proc, err := l.spawner.make(birth{program: keeperSteps(), inputs: map[string]uint64{Lifeline: uint64(read), "pidfd": uint64(fd)}})
+	inputs[Lifeline] = uint64(read)
+	a, proc, err := l.spawner.make(birth{program: keeperSteps(len(inputs) - 1), inputs: inputs})
 	if err != nil {
 		unix.Close(write)
 		return 0, err
@@ -63,6 +80,30 @@ func (l *launch) keep() (int64, error) {
 	}
 	l.child.keeper = k
 	return int64(proc.PID), nil
+}
+
+// pidfds lends those of the child and of the running programs.
+func (l *launch) pidfds() (inputs map[string]uint64, release func(), err error) {
+	procs := []*Process{l.child}
+	for _, p := range l.programs {
+		procs = append(procs, p.proc)
+	}
+	inputs = map[string]uint64{}
+	var lent []*Process
+	for i, p := range procs {
+		fd, ok := p.handle.acquire()
+		if !ok {
+			err = ErrDone
+			break
+		}
+		inputs[pidfdSlot(i)] = uint64(fd)
+		lent = append(lent, p)
+	}
+	return inputs, func() {
+		for _, p := range lent {
+			p.handle.release()
+		}
+	}, err
 }
 
 // end dismisses the keeper and leaves the container alone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,5 +105,21 @@ func TestKeeperIsDismissed(t *testing.T) {
 	p.Close()
 	if status, err := waitid(unix.P_PIDFD, pidfd, 0); err != nil || status != (ExitStatus{}) {
 		t.Errorf("after Close: %v, %v", status, err)
+	}
+}
+
+// A helper that says it worked and wrote no map is found out.
+func TestHelperWithoutMap(t *testing.T) {
+	defer leaks(t)()
+	plan := realPlan("/bin/true")
+	for i, h := range plan.Host {
+		if h.Op == OpExec {
+			plan.Host[i].Path, plan.Host[i].Argv = "/bin/true", []string{"newuidmap", ChildPID, "0", "1", "1"}
+		}
+	}
+	plan.Host = slices.DeleteFunc(plan.Host, func(h HostStep) bool { return h.Op == OpWrite })
+	_, _, err := NewSpawner().Start(context.Background(), plan)
+	if err == nil || !strings.Contains(err.Error(), "wrote no uid_map") {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,10 +99,27 @@ func (s *Spawner) startProgram(path string, argv []string) (*program, error) {
 func (l *launch) join() (int64, error) {
 	var errs []error
 	for _, p := range l.programs {
-		errs = append(errs, p.wait(l.report))
+		err := p.wait(l.report)
+		if err == nil {
+			err = l.wrote(p.step)
+		}
+		errs = append(errs, err)
 	}
 	l.programs = nil
 	return 0, errors.Join(errs...)
+}
+
+// wrote checks that newuidmap(1) or newgidmap(1), which ended with 0, wrote a map.
+func (l *launch) wrote(h HostStep) error {
+	file, is := map[string]string{"newuidmap": "uid_map", "newgidmap": "gid_map"}[h.Argv[0]]
+	if !is {
+		return nil
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(l.child.PID) + "/" + file)
+	if err == nil && len(text) == 0 {
+		return fmt.Errorf("%s ended with 0 and wrote no %s: is it the real %s(1)?", h.Path, file, h.Argv[0])
+	}
+	return nil // a child that is gone tells by itself
 }
 
 func (p *program) wait(report *Report) error {

@@ -252,13 +252,19 @@ static void keeper_child(void *arg)
 	struct task *t = arg;
 	char byte;
 	sys(__NR_prctl, 15 /* PR_SET_NAME */, (long)"floor-keeper", 0, 0, 0, 0);
-	long line = sys(__NR_fcntl, t->pipe[0], F_DUPFD_CLOEXEC, 8, 0, 0, 0);
-	sys(__NR_dup3, container.pidfd, 3, O_CLOEXEC, 0, 0, 0);
-	sys(__NR_dup3, line, 4, O_CLOEXEC, 0, 0, 0);
+	long high[4];
+	int i, n = 2 + program_count;
+	high[0] = sys(__NR_fcntl, t->pipe[0], F_DUPFD_CLOEXEC, 16, 0, 0, 0);
+	high[1] = sys(__NR_fcntl, container.pidfd, F_DUPFD_CLOEXEC, 16, 0, 0, 0);
+	for (i = 0; i < program_count; i++)
+		high[2 + i] = sys(__NR_fcntl, programs[i].pidfd, F_DUPFD_CLOEXEC, 16, 0, 0, 0);
+	for (i = 0; i < n; i++)
+		sys(__NR_dup3, high[i], 3 + i, O_CLOEXEC, 0, 0, 0);
 	sys(__NR_close_range, 0, 2, 0, 0, 0, 0);
-	sys(__NR_close_range, 5, ~0U, 0, 0, 0, 0);
-	if (sys(__NR_read, 4, (long)&byte, 1, 0, 0, 0) == 0)
-		sys(__NR_pidfd_send_signal, 3, 9, 0, 0, 0, 0);
+	sys(__NR_close_range, 3 + n, ~0U, 0, 0, 0, 0);
+	if (sys(__NR_read, 3, (long)&byte, 1, 0, 0, 0) == 0)
+		for (i = 1; i < n; i++)
+			sys(__NR_pidfd_send_signal, 3 + i, 9, 0, 0, 0, 0);
 	sys(__NR_exit_group, 0, 0, 0, 0, 0, 0);
 }
 

@@ -60,7 +60,9 @@ func (r *request) execute() (int, *container.Container, error) {
 	if r.result != "" {
 		result := container.NewResult(plan, nil)
 		result.Ended(c, c.Effective(status), time.Since(started))
-		err = errors.Join(err, result.Write(r.result))
+		if err := result.Write(r.result); err != nil { // the program's code is its own all the same
+			fmt.Fprintln(os.Stderr, "wolffia: "+err.Error())
+		}
 	}
 	if err != nil {
 		return container.ExitLauncher, c, err

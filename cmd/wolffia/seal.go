@@ -50,6 +50,9 @@ func writable(path string, uid int) bool {
 	const overflow = 65534
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
+	if err == unix.ENOENT {
+		return false // without /proc nothing can be started, and probing will say so
+	}
 	return err != nil || int(st.Uid) == uid || st.Uid != 0 && st.Uid != overflow
 }
 

@@ -32,10 +32,32 @@ func TestLauncherAsProgram(t *testing.T) {
 	}
 }
 
+// outside is what /proc/PID/exe of a launcher leads to while its container runs.
+func outside(t *testing.T, launcher string, args ...string) string {
+	t.Helper()
+	s := start(t, command{args: append([]string{launcher}, args...)})
+	s.line(t)
+	defer func() {
+		s.Process.Signal(unix.SIGTERM)
+		s.end()
+	}()
+	to, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // opencontainers/runc#5272, CVE-2019-5736: an image can name the launcher's binary as interpreter or loader, so what
 // runs must be nothing that the container's ids may write: a file of root's, or a sealed copy in memory.
 func TestSealedCopy(t *testing.T) {
 	need(t, os.Getuid() != 0, "an ordinary user")
+	// Its owner can make a read-only binary writable first, and the container's root is its owner.
+	readOnly := t.TempDir() + "/wolffia"
+	write(t, readOnly, read(t, wolffia), 0o555)
+	if out := outside(t, readOnly, inRootRun("echo; exec sleep 100")...); !strings.HasPrefix(out, "/memfd:") {
+		t.Errorf("a binary of mode 0555 runs as %s", out)
+	}
 	own := t.TempDir() + "/wolffia"
 	write(t, own, read(t, wolffia), 0o755)
 	s := start(t, command{args: append([]string{own}, inRootRun("echo; exec sleep 100")...)})
