@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ import (
 // scratchParent is where such folders lie: not in a runtime directory, which is
 // a tmpfs itself.
 func scratchParent() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/wolffia/scratch" // the container's ids have to reach it: not below /root
+	}
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return dir + "/wolffia/scratch"
 	}
@@ -61,13 +65,8 @@ func (p *Plan) prepareScratch(ctx context.Context, s *nsexec.Spawner) (func() er
 	remove := func(dir string) error { return removeTree(ctx, s, p.Maps, p.Facts, dir) }
 	swept := sweepScratch(filepath.Dir(p.Facts.Scratch), remove)
 	for _, dir := range folders {
-		for _, name := range []string{"upper", "work"} {
-			if err := os.MkdirAll(dir+"/"+name, 0o700); err != nil {
-				return nil, errors.Join(&InputError{"the throw-away layer", dir, err, "set XDG_DATA_HOME to a folder of your own, or use --upper or --read-only"}, swept)
-			}
-		}
-		if err := os.Chmod(dir+"/upper", 0o755); err != nil {
-			return nil, err
+		if err := p.makeScratch(dir); err != nil {
+			return nil, errors.Join(&InputError{"the throw-away layer", dir, err, "set XDG_DATA_HOME to a folder of your own, or use --upper or --read-only"}, swept)
 		}
 	}
 	lock, err := lockFolder(p.Facts.Scratch)
@@ -75,6 +74,50 @@ func (p *Plan) prepareScratch(ctx context.Context, s *nsexec.Spawner) (func() er
 		return nil, err
 	}
 	return func() error { return errors.Join(remove(p.Facts.Scratch), unix.Close(lock), swept) }, nil
+}
+
+// makeScratch makes an upper layer and its work folder, which belong to the
+// container's root. Its ids may pass through the folders above, when root is the
+// caller, and read nothing in them.
+func (p *Plan) makeScratch(dir string) error {
+	mode := os.FileMode(0o700)
+	if p.Facts.IDs.Privileged {
+		mode = 0o711
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return err
+	}
+	if err := ours(filepath.Dir(p.Facts.Scratch)); err != nil {
+		return err
+	}
+	uid, _ := p.Maps.UID.ToOutside(0)
+	gid, _ := p.Maps.GID.ToOutside(0)
+	for name, mode := range map[string]os.FileMode{"upper": 0o755, "work": 0o700} {
+		if err := os.Mkdir(dir+"/"+name, mode); err != nil {
+			return err
+		}
+		if !p.Facts.IDs.Privileged {
+			continue
+		}
+		if err := os.Chown(dir+"/"+name, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir+"/upper", 0o755) // whatever the umask
+}
+
+// ours refuses a folder that somebody else could exchange: /var/tmp is everybody's.
+func ours(dir string) error {
+	for ; len(dir) > len("/var/tmp"); dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return &os.PathError{Op: "lstat", Path: dir, Err: err}
+		}
+		if foreign := int(st.Uid) != os.Geteuid(); strings.HasPrefix(dir, "/var/tmp/") && (foreign || st.Mode&unix.S_IFMT != unix.S_IFDIR) {
+			return fmt.Errorf("%s is somebody else's: %w", dir, unix.EPERM)
+		}
+	}
+	return nil
 }
 
 func lockFolder(dir string) (int, error) {
