@@ -204,7 +204,11 @@ func shownBy(m specs.Mount) string {
 // checkDevices makes sure that the nodes to be bound are what their names say:
 // masks rely on /dev/null (Linux allocated devices: memory devices are major 1).
 func checkDevices() error {
-	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} {
+	for _, device := range []struct {
+		name  string
+		minor uint32
+	}{{"null", 3}, {"zero", 5}, {"full", 7}, {"random", 8}, {"urandom", 9}} {
+		name, minor := device.name, device.minor
 		var st unix.Stat_t
 		err := unix.Stat("/dev/"+name, &st)
 		if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || uint64(st.Rdev) != unix.Mkdev(1, minor)) {

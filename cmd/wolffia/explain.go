@@ -121,12 +121,19 @@ func reasonOf(s nsexec.Step) string {
 		for i, e := range s.Policy.Allowed {
 			names[i] = nsexec.ErrnoName(e)
 		}
-		why = join(why, strings.Join(names, ", ")+" is fine: "+s.Policy.Because)
+		why = join(why, strings.Join(names, ", ")+fine(len(names))+s.Policy.Because)
 	}
 	if s.Policy.Exact {
 		why = join(why, "it has to return "+nsexec.ReturnText(s.Policy.Result))
 	}
 	return why
+}
+
+func fine(n int) string {
+	if n == 1 {
+		return " is fine: "
+	}
+	return " are fine: "
 }
 
 func join(a, b string) string {
