@@ -256,13 +256,22 @@ func (c *compiler) maskSteps(t *mount.Tree) {
 	if c.spec.Linux == nil {
 		return
 	}
-	masked := c.spec.Linux.MaskedPaths
-	for _, p := range masked {
-		if !slices.ContainsFunc(masked, func(q string) bool { return strings.HasPrefix(path.Clean(p), path.Clean(q)+"/") }) {
-			t.Mask(path.Clean(p), c.facts.Paths[p]) // what lies below another masked path is hidden with it
+	for _, p := range c.spec.Linux.MaskedPaths {
+		if !c.maskedAbove(p) {
+			t.Mask(path.Clean(p), c.facts.Paths[p])
 		}
 	}
 	for _, p := range c.spec.Linux.ReadonlyPaths {
 		t.ReadonlyPath(path.Clean(p), c.facts.Paths[p])
 	}
+}
+
+// maskedAbove: what lies below another masked path is hidden with it.
+func (c *compiler) maskedAbove(p string) bool {
+	for dir := path.Dir(path.Clean(p)); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if slices.Contains(c.spec.Linux.MaskedPaths, dir) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package nsexec
 
 import (
+	"encoding/binary"
 	"os"
 	"strconv"
 	"sync"
@@ -11,8 +12,8 @@ import (
 // keeper ends a container whose launcher was killed. PR_SET_PDEATHSIG does that
 // as long as the container's program keeps its credentials: a change of ids
 // clears it (gosu, su, a daemon that drops root). The keeper is a child of the
-// same kind, in no namespace, that waits for end of file on the lifeline and
-// then sends SIGKILL through the pidfd. It has a process group of its own, so that
+// same kind, in no namespace, that waits for the end of its lifeline and
+// then sends SIGKILL through the pidfd; with the container it ends by itself. It has a process group of its own, so that
 // what kills the launcher's doesn't kill it too.
 type keeper struct {
 	proc     *Process
@@ -40,12 +41,24 @@ func keeperSteps(n int) Program {
 	p = append(p,
 		CloseRange(0, 2, 0).Named("close stdio"),
 		CloseRange(uint32(4+n), ^uint32(0), 0).Named("close all else"),
-		call(unix.SYS_READ, Int(3), Bytes("gate", make([]byte, 8)), Int(1)).Named("wait for the launcher's death").Expect(0))
+		call(unix.SYS_PPOLL, pollIn34(), Int(2), Null(), Null(), Int(8)).Named("wait for the launcher's death or the container's"))
 	for i := range n {
 		p = append(p, call(unix.SYS_PIDFD_SEND_SIGNAL, Int(4+i), Const("SIGKILL", uint64(unix.SIGKILL)), Null(), Int(0)).
 			Named("kill ", pidfdSlot(i)).Allow("it has ended, or is none of ours any more", unix.ESRCH, unix.EPERM))
 	}
 	return p
+}
+
+// pollIn34 are two struct pollfd: the lifeline, which hangs up when the launcher
+// dies, and the container's pidfd, which is readable when that has ended.
+func pollIn34() Arg {
+	var fds []byte
+	for _, fd := range []uint32{3, 4} {
+		fds = binary.NativeEndian.AppendUint32(fds, fd)
+		fds = binary.NativeEndian.AppendUint16(fds, unix.POLLIN)
+		fds = binary.NativeEndian.AppendUint16(fds, 0)
+	}
+	return Bytes("[{fd=3, events=POLLIN}, {fd=4, events=POLLIN}]", fds)
 }
 
 // pidfdSlot 0 is the container, the others are programs of the host lane.

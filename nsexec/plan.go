@@ -93,7 +93,7 @@ func (h HostStep) String() string {
 	case OpGate:
 		return "write(" + Lifeline + ", 1) opens the gate " + strconv.Quote(h.Data)
 	case OpKeep:
-		return "clone3({flags=" + CloneFlags.Text(forcedCloneFlags) + "}): read(pipe) == 0 when we are dead, then pidfd_send_signal(" + ChildPID + ", SIGKILL)"
+		return "clone3({flags=" + CloneFlags.Text(forcedCloneFlags) + "}): ppoll([pipe, " + ChildPID + "]) until we or it are dead, then pidfd_send_signal(" + ChildPID + ", SIGKILL)"
 	case OpRelease:
 		return "futex(FUTEX_WAIT) until the child's execve or exit"
 	case OpDumpable:

@@ -250,7 +250,7 @@ static void op_gate(void) { sys(__NR_write, lifeline[1], (long)".", 1, 0, 0, 0);
 static void keeper_child(void *arg)
 {
 	struct task *t = arg;
-	char byte;
+	struct { int fd; short events, revents; } fds[2] = { { 3, 1 /* POLLIN */, 0 }, { 4, 1, 0 } };
 	sys(__NR_prctl, 15 /* PR_SET_NAME */, (long)"floor-keeper", 0, 0, 0, 0);
 	long high[4];
 	int i, n = 2 + program_count;
@@ -262,9 +262,9 @@ static void keeper_child(void *arg)
 		sys(__NR_dup3, high[i], 3 + i, O_CLOEXEC, 0, 0, 0);
 	sys(__NR_close_range, 0, 2, 0, 0, 0, 0);
 	sys(__NR_close_range, 3 + n, ~0U, 0, 0, 0, 0);
-	if (sys(__NR_read, 3, (long)&byte, 1, 0, 0, 0) == 0)
-		for (i = 1; i < n; i++)
-			sys(__NR_pidfd_send_signal, 3 + i, 9, 0, 0, 0, 0);
+	sys(__NR_ppoll, (long)fds, 2, 0, 0, 8, 0);
+	for (i = 1; i < n; i++)
+		sys(__NR_pidfd_send_signal, 3 + i, 9, 0, 0, 0, 0);
 	sys(__NR_exit_group, 0, 0, 0, 0, 0, 0);
 }
 
