@@ -152,7 +152,8 @@ func TestBigHeap(t *testing.T) {
 	with, _ := OwnFootprint()
 	free()
 	after, _ := OwnFootprint()
-	if with.RSS-before.RSS < 60<<20 || after.RSS-before.RSS > 16<<20 {
+	given := with.RSS - after.RSS // the race detector keeps its own memory of it, as large again
+	if with.RSS-before.RSS < 60<<20 || given < 48<<20 {
 		t.Errorf("RSS before %d, with 64 MiB %d, after %d", before.RSS, with.RSS, after.RSS)
 	}
 }
