@@ -70,7 +70,7 @@ ends it with SIGKILL and reports the signal that was meant: an ordinary program 
 abort(3) in the first process ends with SIGSEGV (139) and not SIGABRT (134), since that signal is dropped too.
 If the launcher is killed, PR_SET_PDEATHSIG ends the container; a program that changes its ids loses that, and
 then the keeper ends it: a small child of the launcher's that waits for its death and kills the container
-through the pidfd. A map of one id has no keeper, as there are no ids to change to.
+through the pidfd.
 Read: pid_namespaces(7), pidfd_send_signal(2).`},
 	}
 }
