@@ -30,6 +30,7 @@ type Facts struct {
 	Sources map[string]mount.FileType `json:"sources,omitempty"`  // bind sources
 	TopDirs []TopEntry                `json:"top_dirs,omitempty"` // of /, for a view of the host
 	Under   []string                  `json:"under,omitempty"`    // mount points below /etc and /var
+	Entries map[string][]TopEntry     `json:"entries,omitempty"`  // of /etc or /var, when something is mounted below it
 	Cgroups cgroup.Tree               `json:"cgroups"`            // what stands at /sys/fs/cgroup
 	Scratch string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
 }
@@ -47,10 +48,12 @@ type Limits map[string]Limit
 // Limit is one resource limit.
 type Limit struct{ Soft, Hard uint64 }
 
-// TopEntry is a name in /.
+// TopEntry is a name in / or, where the folder is shown entry by entry, in /etc
+// or /var.
 type TopEntry struct {
 	Name   string `json:"name"`
 	Target string `json:"target,omitempty"` // of a symbolic link
+	File   bool   `json:"file,omitempty"`   // no folder
 }
 
 // Probe looks at this machine, as far as the plan for spec and o needs it. It

@@ -90,6 +90,40 @@ func (f *Facts) probeHostView() {
 			f.Under = append(f.Under, unescapeMount(fields[4]))
 		}
 	}
+	for _, dir := range []string{"/etc", "/var"} {
+		if len(f.mountsBelow(dir)) > 0 {
+			f.listEntries(dir)
+		}
+	}
+}
+
+func (f *Facts) mountsBelow(dir string) []string {
+	var below []string
+	for _, m := range f.Under {
+		if strings.HasPrefix(m, dir+"/") {
+			below = append(below, m)
+		}
+	}
+	return below
+}
+
+// listEntries lists a folder that can't be a layer of an overlay. One that
+// can't be read stays without entries.
+func (f *Facts) listEntries(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	if f.Entries == nil {
+		f.Entries = map[string][]TopEntry{}
+	}
+	for _, e := range entries {
+		entry := TopEntry{Name: e.Name(), File: !e.IsDir()}
+		if e.Type()&os.ModeSymlink != 0 {
+			entry.Target, _ = os.Readlink(dir + "/" + e.Name())
+		}
+		f.Entries[dir] = append(f.Entries[dir], entry)
+	}
 }
 
 // hostFolders are shown read-only when this machine has them. What isn't here

@@ -120,15 +120,8 @@ func (c *compiler) hostView(t *mount.Tree) {
 // something is mounted below it, the kernel refuses the overlay: in a user
 // namespace such a mount is locked, and what it covers must not be seen.
 func (c *compiler) hostOverlay(t *mount.Tree, dir string) {
-	var below []string
-	for _, m := range c.facts.Under {
-		if strings.HasPrefix(m, dir+"/") {
-			below = append(below, m)
-		}
-	}
-	if len(below) > 0 {
-		c.warn("%s is read-only: %s is mounted below it, and the kernel lays no overlay over a locked mount (mount_namespaces(7))", dir, strings.Join(below, ", "))
-		t.Bind(mount.Bind{Source: dir, Dest: dir, Recursive: true, RecSet: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV})
+	if below := c.facts.mountsBelow(dir); len(below) > 0 {
+		c.hostEntries(t, dir, below)
 		return
 	}
 	o := mount.Overlay{Lower: []string{dir}, PerLayer: c.facts.Features.PerLayer}
@@ -136,6 +129,36 @@ func (c *compiler) hostOverlay(t *mount.Tree, dir string) {
 		o.Upper, o.Work, o.Volatile = c.facts.Scratch+dir+"/upper", c.facts.Scratch+dir+"/work", true
 	}
 	t.OverlayAt(o, dir)
+}
+
+// maxEntries is how many entries of a folder are bound one by one: each takes
+// some 20 µs and an fd until execve.
+const maxEntries = 400
+
+// hostEntries shows a folder entry by entry, each bound read-only with what is
+// mounted at it or below it, in a new tmpfs: names can be added, as in an
+// overlay whose files belong to the host's root.
+func (c *compiler) hostEntries(t *mount.Tree, dir string, below []string) {
+	entries, because := c.facts.Entries[dir], strings.Join(below, ", ")+" is mounted below it, and the kernel lays no overlay over a locked mount (mount_namespaces(7))"
+	readOnly := uint64(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV)
+	if len(entries) == 0 || len(entries) > maxEntries {
+		c.warn("%s is read-only: %s", dir, because)
+		t.Bind(mount.Bind{Source: dir, Dest: dir, Recursive: true, RecSet: readOnly})
+		return
+	}
+	c.note("%s is shown entry by entry, each read-only, in a tmpfs: %s", dir, because)
+	slot := t.Filesystem("tmpfs", t.Name(dir), []string{"mode=755"}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	t.Attach(slot, dir, false, true)
+	for _, e := range entries {
+		switch at := dir + "/" + e.Name; {
+		case e.Target != "":
+			t.LinkIn(slot, e.Target, at)
+		case at == "/var/tmp":
+			t.FolderIn(slot, at, 0o1777)
+		default:
+			t.Bind(mount.Bind{Source: at, Dest: at, File: e.File, Recursive: true, RecSet: readOnly})
+		}
+	}
 }
 
 // mountSteps plan one entry of the spec's mounts.

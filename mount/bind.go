@@ -1,6 +1,8 @@
 package mount
 
 import (
+	"path"
+
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/nsexec"
@@ -117,11 +119,17 @@ func (t *Tree) Seal(dest string) {
 }
 
 // Link makes a symbolic link in the root, which must be a fresh tmpfs.
-func (t *Tree) Link(target, name string) {
-	t.late(nsexec.Symlinkat(target, nsexec.Slot(t.root), name).Named("link /", name))
+func (t *Tree) Link(target, name string) { t.LinkIn(t.root, target, "/"+name) }
+
+// LinkIn makes the link at, whose folder is the fresh tmpfs in the slot.
+func (t *Tree) LinkIn(slot, target, at string) {
+	t.late(nsexec.Symlinkat(target, nsexec.Slot(slot), path.Base(at)).Named("link ", at))
 }
 
 // Folder makes an empty folder in the root, which must be a fresh tmpfs.
-func (t *Tree) Folder(name string, mode uint32) {
-	t.late(nsexec.Mkdirat(nsexec.Slot(t.root), name, mode).Named("folder /", name))
+func (t *Tree) Folder(name string, mode uint32) { t.FolderIn(t.root, "/"+name, mode) }
+
+// FolderIn makes the empty folder at, whose parent is the fresh tmpfs in the slot.
+func (t *Tree) FolderIn(slot, at string, mode uint32) {
+	t.late(nsexec.Mkdirat(nsexec.Slot(slot), path.Base(at), mode).Named("folder ", at))
 }

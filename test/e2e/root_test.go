@@ -256,3 +256,19 @@ func TestRootScratchFolder(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// A view of this machine inside a container of another kind, which mounts /etc/resolv.conf: overlayfs takes no layer with
+// a locked mount below it, so the folder is shown entry by entry.
+func TestHostViewOverMounts(t *testing.T) {
+	script := `echo "nameserver 192.0.2.1" >/mnt/resolv && mount --bind /mnt/resolv /etc/resolv.conf && mount -t tmpfs t /var/lib && touch /var/lib/below &&
+		exec "$0" run --map single -- sh -c 'cat /etc/resolv.conf; ls /var/lib; touch /etc/new /var/new /var/tmp/new && echo made; head -n 1 /etc/passwd | cut -d : -f 1; readlink /etc/mtab; echo x >>/etc/passwd'`
+	r := inMounts(t, "mount -t tmpfs t /mnt && "+script)
+	if r.out != "nameserver 192.0.2.1\nbelow\nmade\nroot\n"+readlink("/etc/mtab")+"\n" || !strings.Contains(r.err, "cannot create /etc/passwd") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func readlink(path string) string {
+	target, _ := os.Readlink(path)
+	return target
+}
