@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/mount"
-	"wolffia.dev/network"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
 )
@@ -18,6 +17,7 @@ import (
 // was made from.
 type Plan struct {
 	nsexec.Plan
+	Phases  []Phase        `json:"phases"` // of the child lane
 	Maps    userns.Mapping `json:"maps"`
 	Spec    *specs.Spec    `json:"-"`
 	Options *Options       `json:"-"`
@@ -49,9 +49,8 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.child = slices.Concat(c.guardSteps(), tree.Early, c.networkSteps(network.BeforeMaps), c.gateSteps(), c.networkSteps(network.AfterMaps), tree.Late,
-		c.hostnameSteps(), c.credentialSteps(), c.lastSteps(), c.execSteps())
-	plan := &Plan{warnings: c.warnings, Maps: c.maps, Spec: spec, Options: o, Facts: f,
+	c.childLane(tree)
+	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
 	return plan, nil
 }
@@ -70,6 +69,8 @@ type compiler struct {
 	flags    uint64     // CLONE_NEW*
 	child    nsexec.Program
 	notes    []string
+	phases   []Phase
+	marks    []Phase // of the mounts: First counts from 0 in the tree
 	warnings []string
 	sealed   []string // fresh mounts to be made read-only at the end
 }

@@ -16,7 +16,9 @@ import (
 // tree plans everything that the container sees.
 func (c *compiler) tree() (*mount.Tree, error) {
 	t := mount.NewTree(c.propagation())
+	c.mark(t, "the root")
 	c.rootSteps(t)
+	c.mark(t, "mounts: each made detached and attached by fd")
 	covered := c.mountsDev()
 	for _, m := range c.spec.Mounts {
 		if err := c.mountSteps(t, m); err != nil {
@@ -29,10 +31,12 @@ func (c *compiler) tree() (*mount.Tree, error) {
 	if !covered {
 		t.BindDevices(mount.Devices, "/dev")
 	}
+	c.mark(t, "masked and read-only paths")
 	c.maskSteps(t)
 	if c.spec.Root != nil && c.spec.Root.Readonly && c.opts.Root.Kind != RootReadOnly {
 		t.ReadonlyRoot()
 	}
+	c.mark(t, "the roots change places")
 	t.Pivot()
 	return t, nil
 }

@@ -92,7 +92,12 @@ func explainPlan(w io.Writer, p *container.Plan) {
 		aside(w, h.Name, h.Why, h.Man)
 	}
 	fmt.Fprintf(w, "\nThe child's lane: %d system calls, made by the process that becomes the container.\n\n", len(p.Child))
+	phases := p.Phases
 	for i, s := range p.Child {
+		if len(phases) > 0 && phases[0].First == i+1 {
+			fmt.Fprintf(w, " - %s\n", phases[0].Name)
+			phases = phases[1:]
+		}
 		fmt.Fprintf(w, "  %-4d %s\n", i+1, callText(s))
 		aside(w, s.Name, reasonOf(s), s.ManPage())
 	}
