@@ -156,7 +156,7 @@ func removeTree(ctx context.Context, s *nsexec.Spawner, m userns.Mapping, facts 
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
-	c := &compiler{maps: m, facts: facts, opts: &Options{}, flags: unix.CLONE_NEWUSER}
+	c := &compiler{maps: m, facts: facts, opts: &Options{Root: Root{Kind: RootHost}}, flags: unix.CLONE_NEWUSER}
 	plan := &nsexec.Plan{Host: c.hostLane(), DropsDumpable: c.dropsDumpable()}
 	plan.Child = append(append(c.guardSteps(), c.gateSteps()...), nsexec.CheckLifeline(c.lifeline())...)
 	plan.Child = append(plan.Child, nsexec.CloseRange(3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC).Named("close the rest at execve"),

@@ -51,7 +51,21 @@ func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, erro
 		err = explain(plan, report, err)
 		return nil, &StartError{Code: exitCode(plan, err), Err: errors.Join(err, release()), Plan: plan, Report: report}
 	}
+	report.Notes = append(report.Notes, fallbacks(plan, report)...)
 	return &Container{Plan: plan, Process: process, Report: report, release: release}, nil
+}
+
+// fallbacks tells of a step that was allowed to fail, did, and left the
+// container with less than it should have.
+func fallbacks(plan *Plan, report *nsexec.Report) []string {
+	var notes []string
+	for i, r := range report.Child {
+		if errno := r.Errno(); errno != 0 && plan.Child[i].Call == unix.SYS_KEYCTL {
+			notes = append(notes, "the container has the caller's session keyring and can read its keys: keyctl(KEYCTL_JOIN_SESSION_KEYRING) gave "+
+				errnoText(errno)+" (keyrings(7); /proc/sys/kernel/keys/maxkeys)")
+		}
+	}
+	return notes
 }
 
 // Wait blocks until the container ends, and removes what it leaves.

@@ -136,7 +136,7 @@ func (c *compiler) hostOverlay(t *mount.Tree, dir string) {
 }
 
 // maxEntries is how many entries of a folder are bound one by one: each takes
-// some 20 µs and an fd until execve.
+// four steps and an fd until execve.
 const maxEntries = 400
 
 // hostEntries shows a folder entry by entry, each bound read-only with what is

@@ -30,8 +30,8 @@
 // # Memory
 //
 // The child is made with CLONE_VM: it shares the launcher's memory. Copying
-// page tables, as fork(2) does, costs time that grows with the launcher's heap
-// (15 ms for 1 GiB); sharing costs the same whatever the heap. Unlike vfork(2)
+// page tables, as fork(2) does, costs time that grows with the launcher's
+// heap; sharing costs the same whatever the heap. Unlike vfork(2)
 // the launcher isn't stopped meanwhile, as it must write the child's id maps.
 //
 // What the child touches lies in one mapping outside the Go heap, the arena:

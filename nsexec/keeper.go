@@ -12,9 +12,10 @@ import (
 // keeper ends a container whose launcher was killed. PR_SET_PDEATHSIG does that
 // as long as the container's program keeps its credentials: a change of ids
 // clears it (gosu, su, a daemon that drops root). The keeper is a child of the
-// same kind, in no namespace, that waits for the end of its lifeline and
-// then sends SIGKILL through the pidfd; with the container it ends by itself. It has a process group of its own, so that
-// what kills the launcher's doesn't kill it too.
+// same kind, in no namespace, that waits for the end of its lifeline and then
+// sends SIGKILL through the pidfd; with the container it ends by itself. It has
+// a process group of its own, so that what kills the launcher's doesn't kill it
+// too.
 type keeper struct {
 	proc     *Process
 	arena    *arena

@@ -49,7 +49,7 @@ Read: mount(8), user_namespaces(7), xattr(7).`},
 The container gets a network namespace of its own with nothing but lo, which is up. The files of a network
 namespace in /proc/net and /sys/class/net belong to whoever was root in its user namespace when it was made, and
 to nobody for ever if there was none. So it is made after the maps, unless set-uid helpers write them and the
-container has no CAP_NET_ADMIN: then it is made while they run, which saves about half a millisecond, and those
+container has no CAP_NET_ADMIN: then it is made while they run, which saves some of their time, and those
 few files belong to nobody. --share net leaves the host's network in place; then /sys is the host's too. Drivers
 that reach the outside aren't built yet.
 Read: network_namespaces(7).`},
@@ -58,7 +58,7 @@ Until execve, /proc/self/exe of the child is the launcher's own binary. A progra
 there runs it inside the container. A container that may write that file could change what you run next on the
 host. So wolffia looks first: when the ids of the container may write its binary (you built it in your home,
 say), it copies the binary into a sealed memfd, which nobody can write, and executes that before anything else;
-it costs about 1 ms. A binary owned by root needs no copy, as no id of your containers is the host's root:
+it makes a start take twice as long. A binary owned by root needs no copy, as no id of your containers is the host's root:
 install it so (make install). A program that is itself a link into /proc is refused. A view of the binary is all
 that is left to see, and it is no secret.
 Read: memfd_create(2), fcntl(2) F_ADD_SEALS.`},

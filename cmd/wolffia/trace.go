@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"wolffia.dev/container"
@@ -73,7 +74,7 @@ func tracePlan(w io.Writer, p *container.Plan, r *nsexec.Report) {
 		c++
 	}
 	traceTotals(w, r)
-	printNotes(w, p.Notes)
+	printNotes(w, slices.Concat(p.Notes, r.Notes))
 }
 
 func traceLine(w io.Writer, clock nsexec.Clock, r nsexec.Result, step, call string) {
@@ -138,5 +139,5 @@ func traceJSON(p *container.Plan, r *nsexec.Report) map[string]any {
 	for i, res := range r.Child {
 		add("child", i, res, p.Child[i].Name, callText(p.Child[i]))
 	}
-	return map[string]any{"steps": steps, "total_ns": r.Clock.Time1.Sub(r.Clock.Time0).Nanoseconds(), "notes": p.Notes}
+	return map[string]any{"steps": steps, "total_ns": r.Clock.Time1.Sub(r.Clock.Time0).Nanoseconds(), "notes": slices.Concat(p.Notes, r.Notes)}
 }

@@ -15,6 +15,7 @@ func TestSeccompFilter(t *testing.T) {
 	}{
 		{"clone3=ENOSYS", false, "clone3(2) is forbidden"},
 		{"clone3=EPERM", false, "clone3(2) is forbidden"},
+		{"keyctl=EPERM", false, "session keyring"},
 		{"pidfd_open=ENOSYS", false, ""},
 		{"ptrace=EPERM", false, ""},
 		{"waitid=ENOSYS", true, ""},

@@ -56,7 +56,7 @@ func execute(args []string) int {
 }
 
 // filtered are the calls that filters of outer sandboxes refuse. waitid is refused for a pidfd alone.
-var filtered = map[string]uint32{"clone3": unix.SYS_CLONE3, "pidfd_open": unix.SYS_PIDFD_OPEN, "waitid": unix.SYS_WAITID,
+var filtered = map[string]uint32{"keyctl": unix.SYS_KEYCTL, "clone3": unix.SYS_CLONE3, "pidfd_open": unix.SYS_PIDFD_OPEN, "waitid": unix.SYS_WAITID,
 	"pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL, "ptrace": unix.SYS_PTRACE, "fsopen": unix.SYS_FSOPEN,
 	"fsconfig": unix.SYS_FSCONFIG, "fsmount": unix.SYS_FSMOUNT, "move_mount": unix.SYS_MOVE_MOUNT, "open_tree": unix.SYS_OPEN_TREE,
 	"mount_setattr": unix.SYS_MOUNT_SETATTR, "openat2": unix.SYS_OPENAT2, "close_range": unix.SYS_CLOSE_RANGE,
