@@ -21,8 +21,7 @@ func (c *compiler) guardSteps() nsexec.Program {
 		nsexec.Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, nsexec.Const("SIGKILL", uint64(unix.SIGKILL))).
 			Named("die with the launcher").
 			Because("whatever kills the launcher, the container must not survive it"),
-		nsexec.Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 1, c.facts.Limits["RLIMIT_CORE"].Hard).
-			Named("no core dump").
+		nsexec.NoCore(c.facts.Limits["RLIMIT_CORE"].Hard).
 			Because("until execve a core of this child would hold the launcher's memory; 1 byte and not 0, for where cores are piped to a program a limit of 0 counts for nothing (core(5))"),
 		nsexec.Dup3(nsexec.Slot(nsexec.Lifeline), nsexec.Int(c.lifelineFD()), unix.O_CLOEXEC).
 			Named("keep the lifeline").

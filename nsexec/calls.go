@@ -181,6 +181,14 @@ func Setrlimit(name string, resource, soft, hard uint64) Step {
 	return s
 }
 
+// NoCore keeps the child from dumping core, which would hold the memory that it
+// shares: until execve it has a soft RLIMIT_CORE of 1 byte. Not 0: where cores
+// are piped to a program that limit isn't heeded, and 1 is (core(5)). Under a
+// hard limit of 0 there is no 1 to be had.
+func NoCore(hard uint64) Step {
+	return Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, min(1, hard), hard).Named("no core dump")
+}
+
 func rlimitText(data []byte) string {
 	return "{rlim_cur=" + limitText(word(data, 0)) + ", rlim_max=" + limitText(word(data, 1)) + "}"
 }

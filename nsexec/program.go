@@ -44,7 +44,7 @@ func programSteps(path string, argv []string, core unix.Rlimit) Program {
 	return Program{
 		Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, Const("SIGKILL", uint64(unix.SIGKILL))).Named("die with the launcher"),
 		call(unix.SYS_GETPPID).Named("check that the launcher lives").Expect(int64(os.Getpid())),
-		Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, 1, core.Max).Named("no core dump"),
+		NoCore(core.Max),
 		Dup3(Slot("null"), Int(0), 0).Named("stdin"),
 		Dup3(Slot("stderr"), Int(1), 0).Named("stdout"),
 		Dup3(Slot("stderr"), Int(2), 0).Named("stderr"),

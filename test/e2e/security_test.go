@@ -210,6 +210,11 @@ func TestLimitsRestored(t *testing.T) {
 	if !strings.Contains(out, "4096 8192") || !strings.Contains(out, "200 300") || !strings.Contains(out, "4194304 ") {
 		t.Errorf("%q", out)
 	}
+	// "no core dumps" of limits.conf: a soft limit above 0 can't be had
+	none := command{args: append([]string{prlimit, "--core=0:0", wolffia, "run"}, inRoot("ulimit -Sc; ulimit -Hc")...)}.do(t).ok(t)
+	if none != "0\n0" {
+		t.Errorf("core 0:0: %q", none)
+	}
 	out = shell(t, "ulimit -Sn; ulimit -Hn; ulimit -Sc", "--ulimit", "nofile=50:60", "--ulimit", "core=0")
 	if out != "50\n60\n0" {
 		t.Errorf("--ulimit: %q", out)
