@@ -67,18 +67,10 @@ func (c *compiler) gateSteps() nsexec.Program {
 	)
 }
 
-// networkSteps make the network namespace, unless the host's is shared or this
-// isn't the moment.
-func (c *compiler) networkSteps(now network.Moment) nsexec.Program {
-	if !c.has(unix.CLONE_NEWNET) || now != c.networkMoment() {
+// networkSteps make the network namespace, unless the host's is shared.
+func (c *compiler) networkSteps() nsexec.Program {
+	if !c.has(unix.CLONE_NEWNET) {
 		return nil
 	}
-	return network.None(now)
-}
-
-// networkMoment: see package network.
-func (c *compiler) networkMoment() network.Moment {
-	bounding, _ := CapMask(c.caps().Bounding)
-	helpers := !c.maps.UIDWriter.Direct() || !c.maps.GIDWriter.Direct()
-	return network.Moment(helpers && bounding&(1<<unix.CAP_NET_ADMIN) == 0)
+	return network.None()
 }

@@ -2,7 +2,6 @@ package container
 
 import (
 	"wolffia.dev/mount"
-	"wolffia.dev/network"
 	"wolffia.dev/nsexec"
 )
 
@@ -26,9 +25,8 @@ func (c *compiler) childLane(t *mount.Tree) {
 	c.child = make(nsexec.Program, 0, 320)
 	c.add("guards: the launcher's memory is shared, and its death must be ours", c.guardSteps())
 	c.add("sources: layers and binds, opened with exactly the caller's rights", t.Early)
-	c.add("network, while the maps are being written", c.networkSteps(network.BeforeMaps))
 	c.add("id maps: from here on ids have names, and inodes can be made", c.gateSteps())
-	c.add("network", c.networkSteps(network.AfterMaps))
+	c.add("network", c.networkSteps())
 	for i, m := range c.marks {
 		end := len(t.Late)
 		if i+1 < len(c.marks) {

@@ -6,13 +6,13 @@ import (
 )
 
 func TestNoneIsValid(t *testing.T) {
-	if err := None(AfterMaps).Validate(); err != nil {
+	if err := None().Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
 func ExampleNone() {
-	fmt.Print(None(AfterMaps))
+	fmt.Print(None())
 	// Output:
 	//   1  unshare(CLONE_NEWNET)
 	//   2  inet = socket(AF_INET, SOCK_DGRAM|SOCK_CLOEXEC, 0)

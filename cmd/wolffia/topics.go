@@ -48,9 +48,8 @@ Read: mount(8), user_namespaces(7), xattr(7).`},
 		{"net", `Network (container, network).
 The container gets a network namespace of its own with nothing but lo, which is up. The files of a network
 namespace in /proc/net and /sys/class/net belong to whoever was root in its user namespace when it was made, and
-to nobody for ever if there was none. So it is made after the maps, unless set-uid helpers write them and the
-container has no CAP_NET_ADMIN: then it is made while they run, which saves some of their time, and those
-few files belong to nobody. --share net leaves the host's network in place; then /sys is the host's too. Drivers
+to nobody for ever if there was none. So it is made after the maps, though it could be made while set-uid helpers
+write them: whose those files are must not depend on which process was faster. --share net leaves the host's network in place; then /sys is the host's too. Drivers
 that reach the outside aren't built yet.
 Read: network_namespaces(7).`},
 		{"exe", `/proc/self/exe and the launcher's binary (CVE-2019-5736).
