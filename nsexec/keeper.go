@@ -2,8 +2,10 @@ package nsexec
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -52,14 +54,19 @@ func keeperSteps(n int) Program {
 
 // pollIn34 are two struct pollfd: the lifeline, which hangs up when the launcher
 // dies, and the container's pidfd, which is readable when that has ended.
-func pollIn34() Arg {
+func pollIn34() Arg { return pollFDs(3, 4) }
+
+// pollFDs is an array of struct pollfd that waits for POLLIN.
+func pollFDs(list ...int) Arg {
 	var fds []byte
-	for _, fd := range []uint32{3, 4} {
-		fds = binary.NativeEndian.AppendUint32(fds, fd)
+	var text []string
+	for _, fd := range list {
+		fds = binary.NativeEndian.AppendUint32(fds, uint32(fd))
 		fds = binary.NativeEndian.AppendUint16(fds, unix.POLLIN)
 		fds = binary.NativeEndian.AppendUint16(fds, 0)
+		text = append(text, fmt.Sprintf("{fd=%d, events=POLLIN}", fd))
 	}
-	return Bytes("[{fd=3, events=POLLIN}, {fd=4, events=POLLIN}]", fds)
+	return Bytes("["+strings.Join(text, ", ")+"]", fds)
 }
 
 // pidfdSlot 0 is the container, the others are programs of the host lane.

@@ -11,8 +11,9 @@ import (
 // one costs a page fault for each page, and unmapping one interrupts every CPU
 // that runs a thread of ours.
 type memories struct {
-	mu   sync.Mutex
-	idle [][]byte
+	shared bool // MAP_SHARED, for a child with a copy of our memory; nothing is kept
+	mu     sync.Mutex
+	idle   [][]byte
 }
 
 const (
@@ -34,7 +35,11 @@ func (m *memories) get(size int) ([]byte, error) {
 		}
 	}
 	size = align(max(size, minMemory), 4096)
-	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	sharing := unix.MAP_PRIVATE
+	if m != nil && m.shared {
+		sharing = unix.MAP_SHARED
+	}
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, sharing|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("nsexec: mmap(%d bytes) for the child's memory: %w", size, err)
 	}
@@ -43,7 +48,7 @@ func (m *memories) get(size int) ([]byte, error) {
 
 // put takes a mapping back that no child shares any more.
 func (m *memories) put(mem []byte) {
-	if m != nil {
+	if m != nil && !m.shared {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if len(m.idle) < maxIdle {

@@ -56,6 +56,21 @@ func ProbePidfd() PidfdSupport {
 	return p
 }
 
+// ProbeKill tells whether a child can be held and killed by its pidfd: nil, or an
+// *UnsupportedError or *FilteredError that names the call.
+func ProbeKill() error {
+	fd, err := ownPidfd()
+	switch err {
+	case nil:
+		return os.NewSyscallError("close", unix.Close(fd))
+	case unix.ENOSYS:
+		if !underFilter() {
+			return &UnsupportedError{Feature: "pidfd_open(2)", Since: "5.3", Errno: unix.ENOSYS}
+		}
+	}
+	return filtered("pidfd_open(2) or pidfd_send_signal(2)", err)
+}
+
 func lacks(feature, since string, err error) error {
 	errno, failed := err.(unix.Errno)
 	if !failed {

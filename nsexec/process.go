@@ -1,6 +1,7 @@
 package nsexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -131,6 +132,31 @@ func (p *Process) gone() error {
 	}
 	return fmt.Errorf("nsexec: the process was not waited for, and its Process is closed: %w", os.ErrClosed)
 }
+
+// WaitContext is Wait that ends with a context; the process then still waits to
+// be reaped.
+func (p *Process) WaitContext(ctx context.Context) (ExitStatus, error) {
+	for {
+		status, err := p.TryWait()
+		if err != unix.EAGAIN {
+			return status, err
+		}
+		if ctx.Err() != nil {
+			return ExitStatus{}, fmt.Errorf("nsexec: process %d has not ended: %w", p.PID, context.Cause(ctx))
+		}
+		if fd, ok := p.handle.acquire(); ok {
+			pollIn(fd, contextPatience)
+			p.handle.release()
+		}
+	}
+}
+
+// contextPatience is how long a wait sleeps before it looks at its context again, in ms.
+const contextPatience = 100
+
+// Adopt is a Process for a child that something else made, with its pidfd, which
+// then belongs to the Process (os/exec's SysProcAttr.PidFD).
+func Adopt(pid, pidfd int) *Process { return newProcess(pid, pidfd) }
 
 // Weak tells that a Wait had to identify the process by its number.
 func (p *Process) Weak() bool { return p.weak.Load() }

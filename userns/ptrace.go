@@ -1,0 +1,130 @@
+package userns
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// # The mechanism ptrace, the classic
+//
+// Go's own way to make a child, fork and execve, can put it into a new user
+// namespace, but the child then needs a program. So it is traced
+// (PTRACE_TRACEME): the kernel stops a traced process at the end of its execve,
+// before the program's first instruction. There it stands, in its namespace,
+// and runs nothing; we open the namespace, write the maps and kill it.
+//
+//	parent                                      child
+//	clone(CLONE_NEWUSER|CLONE_PIDFD|SIGCHLD) ─▶ ptrace(PTRACE_TRACEME)
+//	                                            prctl(PR_SET_PDEATHSIG, SIGKILL)
+//	read(pipe) until the execve ◀────────────── execve("/proc/self/exe"): stopped (SIGTRAP)
+//	open /proc/PID/uid_map, …; PIDFD_GET_USER_NAMESPACE
+//	pidfd_send_signal(SIGKILL)
+//	write the maps
+//	waitid(P_PIDFD)
+//
+// It costs a copy of our page tables, which grows with the heap, and an execve
+// of this program, only to throw both away. It is what containerd does
+// (containerd/containerd#10611), and the baseline for the other mechanisms.
+//
+// It must not run a single instruction of the program: the tracer, which is the
+// thread that forked, must live until the child is dead, since a dying tracer
+// lets its tracees run. Go ends no thread that a goroutine didn't lock. If the
+// whole process dies, PR_SET_PDEATHSIG kills the child.
+//
+// Where ptrace(2) is forbidden, by a seccomp filter of an outer container
+// (freedomofpress/dangerzone#846) or by Yama's ptrace_scope 3, this mechanism
+// isn't there: a *PtraceError.
+
+// PtraceError tells that ptrace(2) can't be used here. It unwraps to the errno.
+type PtraceError struct {
+	Cause  string
+	Remedy string
+	Errno  unix.Errno
+}
+
+func (e *PtraceError) Error() string {
+	return fmt.Sprintf("userns: ptrace(PTRACE_TRACEME): %s: %s\n  %s", e.Errno, e.Cause, e.Remedy)
+}
+
+func (e *PtraceError) Unwrap() error { return e.Errno }
+
+type ptraceMaker struct{}
+
+func newPtraceMaker() (maker, error) {
+	if err := nsexec.ProbeKill(); err != nil {
+		return nil, err // a stopped child that couldn't be killed through its pidfd
+	}
+	return ptraceMaker{}, nil
+}
+
+func (ptraceMaker) acts() []act {
+	return []act{{actMake, "make the child", "clone(CLONE_NEWUSER|CLONE_PIDFD|SIGCHLD); ptrace(PTRACE_TRACEME); execve(\"/proc/self/exe\")",
+		"Go's fork and execve: the traced child stops at the end of its execve, before the program's first instruction", "ptrace(2)"}}
+}
+
+// tracedProgram is the child's life, for a reader.
+func tracedProgram() nsexec.Program {
+	return nsexec.Program{
+		nsexec.Prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, nsexec.Const("SIGKILL", uint64(unix.SIGKILL))).
+			Named("die with the parent").Because("a tracee whose tracer dies would run on"),
+		nsexec.Step{Call: unix.SYS_PTRACE, Args: []nsexec.Arg{nsexec.Const("PTRACE_TRACEME", unix.PTRACE_TRACEME), nsexec.Int(0), nsexec.Null(), nsexec.Null()}}.
+			Named("be traced").Because("so the next step stops before the program's first instruction"),
+		nsexec.Execve("/proc/self/exe", []string{"userns"}, nil).Named("execute this program, and stop").
+			Because("Go's child must execute something"),
+	}
+}
+
+func (ptraceMaker) note() string { return "" }
+func (ptraceMaker) close() error { return nil }
+
+func (ptraceMaker) make() (holder, error) {
+	pidfd := -1
+	attr := &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, Ptrace: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"userns"}, attr)
+	if err != nil {
+		if blocked := ptraceBlocked(); blocked != nil {
+			return nil, blocked
+		}
+		return nil, err
+	}
+	return &traced{nsexec.Adopt(pid, pidfd)}, nil
+}
+
+// ptraceBlocked asks the call itself, of no process: ESRCH is its answer where
+// it is allowed. Yama's answer to PTRACE_TRACEME has to be read.
+func ptraceBlocked() error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_CONT, 0, 0, 0, 0, 0)
+	if errno == unix.EPERM || errno == unix.ENOSYS {
+		return &PtraceError{"a seccomp filter stands above this process (Seccomp: 2 in /proc/self/status), as in an outer container",
+			"allow ptrace(2) there, or use the mechanism vm, which doesn't need it", errno}
+	}
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if err == nil && strings.TrimSpace(string(scope)) == "3" {
+		return &PtraceError{"Yama forbids it to everybody (kernel.yama.ptrace_scope is 3)",
+			"use the mechanism vm, which doesn't need it; 3 can't be taken back before a reboot", unix.EPERM}
+	}
+	return nil
+}
+
+// traced is a child that stands stopped at its execve.
+type traced struct{ proc *nsexec.Process }
+
+func (c *traced) id() int    { return c.proc.PID }
+func (c *traced) pidfd() int { return c.proc.FD() }
+
+func (c *traced) kill() error { return c.proc.Signal(unix.SIGKILL) }
+
+func (c *traced) reap(ctx context.Context) error {
+	defer c.proc.Close()
+	if _, err := c.proc.WaitContext(ctx); err != nil && err != nsexec.ErrDone {
+		return err
+	}
+	return nil
+}
