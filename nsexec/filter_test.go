@@ -2,45 +2,11 @@ package nsexec
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
-
-// filterProgram answers the named calls with an errno: "clone3=ENOSYS,waitid=EPERM".
-func filterProgram(calls string) ([]unix.SockFilter, error) {
-	load := func(offset uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
-	}
-	jump := func(k uint32, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: no}
-	}
-	ret := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
-	numbers := map[string]uint32{"clone3": unix.SYS_CLONE3, "clone": unix.SYS_CLONE, "pidfd_open": unix.SYS_PIDFD_OPEN,
-		"pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL, "waitid": unix.SYS_WAITID, "kill": unix.SYS_KILL}
-	var prog []unix.SockFilter
-	for _, rule := range strings.Split(calls, ",") {
-		name, errnoText, _ := strings.Cut(rule, "=")
-		var e errnoName
-		if err := e.UnmarshalText([]byte(errnoText)); err != nil || numbers[name] == 0 {
-			return nil, fmt.Errorf("bad rule %q", rule)
-		}
-		refuse := ret(unix.SECCOMP_RET_ERRNO | uint32(e))
-		if name == "waitid" { // its first argument's low half, little-endian
-			prog = append(prog, load(0), jump(numbers[name], 3), load(16), jump(unix.P_PIDFD, 1), refuse)
-			continue
-		}
-		if name == "clone" { // threads may be made
-			thread := unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.CLONE_THREAD, Jt: 1}
-			prog = append(prog, load(0), jump(numbers[name], 3), load(16), thread, refuse)
-			continue
-		}
-		prog = append(prog, load(0), jump(numbers[name], 1), refuse)
-	}
-	return append(prog, ret(unix.SECCOMP_RET_ALLOW)), nil
-}
 
 // refusals are the errnos with which outer filters answer.
 func refusals() []string {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"wolffia.dev/test/filter"
 )
 
 // TestMain runs the tests and then looks for what they left: fds, children and
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if calls := os.Getenv("WOLFFIA_TEST_FILTER"); calls != "" {
-		if err := installFilter(calls); err != nil {
+		if err := filter.Install(calls); err != nil {
 			fmt.Println("seccomp:", err)
 			os.Exit(1)
 		}

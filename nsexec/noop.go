@@ -98,8 +98,10 @@ func ownPidfd() (int, error) {
 
 // watchSelf is the whole life of a child that shares our fd table.
 func watchSelf(self int) Program {
-	return Program{call(unix.SYS_PPOLL, pollFDs(self), Int(1), Null(), Null(), Int(8)).
-		Named("wait to be killed").Because("the pidfd is this process's: it is readable when that has died, and then the child ends too")}
+	named := pollFDs(self)
+	named.Text = "[{fd=the parent's pidfd, events=POLLIN}]"
+	return Program{call(unix.SYS_PPOLL, named, Int(1), Null(), Null(), Int(8)).
+		Named("wait to be killed").Because("the pidfd is readable when the parent has died, and then the child ends too")}
 }
 
 // watchLifeline is it for one that has a table of its own: it must not hold the

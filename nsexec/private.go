@@ -19,8 +19,9 @@ import (
 // to close. fds are the slots that the program may use. The program must not
 // block: nothing but the context ends it. Its cost grows with our heap.
 //
-// A step that fails is a *StepError; then the fds that were opened before it are
-// closed if they are in Results, by the caller.
+// A step that fails is a *StepError. The results of the steps before it, and so
+// the fds that they opened, are returned with every error that came after the
+// child was made.
 func RunPrivate(ctx context.Context, p Program, fds map[string]int) ([]Result, error) {
 	guarded := append(Program{Prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, Int(0)).Named("make the copy undumpable").
 		Because("whoever is in the namespaces that are entered must not read it")}, p...)
@@ -47,7 +48,7 @@ func RunPrivate(ctx context.Context, p Program, fds map[string]int) ([]Result, e
 	if ctx.Err() != nil {
 		proc.Signal(unix.SIGKILL)
 		proc.Wait()
-		return nil, cancelled(ctx, nil)
+		return a.results()[1:], cancelled(ctx, nil)
 	}
 	results := a.results()
 	if refused := guarded.refused(results); refused != nil {

@@ -3,6 +3,8 @@ package nsexec
 import (
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Validate checks both lanes: the order of the host steps, gates opened in the
@@ -21,7 +23,22 @@ func (p *Plan) Validate() error {
 	if err := p.Child.Validate(c.inputs...); err != nil {
 		return err
 	}
+	if err := checkJoins(p.Child); err != nil {
+		return err
+	}
 	return c.checkGates(p.Child)
+}
+
+// checkJoins refuses a child that shares our memory and enters a namespace in
+// which others may be: with privilege there they could read it all through
+// /proc/PID/mem.
+func checkJoins(child Program) error {
+	for i, s := range child {
+		if s.Call == unix.SYS_SETNS {
+			return &InvalidError{Index: i, Step: s.Name, Reason: "a child that shares the launcher's memory must not enter namespaces that others are in: use RunPrivate"}
+		}
+	}
+	return nil
 }
 
 // planCheck is what the host steps up to here did.

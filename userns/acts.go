@@ -59,8 +59,8 @@ func blankActs(make []act, deny bool) []act {
 		act{actNamespace, "take the namespace", "ioctl(pidfd, PIDFD_GET_USER_NAMESPACE)", "the fd that is asked for; before Linux 6.11 it is open(\"/proc/PID/ns/user\")", "ioctl_pidfd(2)"})
 }
 
-func killAct() act {
-	return act{actKill, "kill the child", "pidfd_send_signal(pidfd, SIGKILL)", "its success proves that PID was our child's until now; it dies while the maps are written", "pidfd_send_signal(2)"}
+func killAct(why string) act {
+	return act{actKill, "kill the child", "pidfd_send_signal(pidfd, SIGKILL)", "its success proves that PID was our child's until now; " + why, "pidfd_send_signal(2)"}
 }
 
 func reapAct() act {
@@ -81,23 +81,23 @@ type program struct{ blank, fill, end []act }
 
 // directProgram is for maps that we write.
 func directProgram(make []act, deny bool) program {
-	return program{append(blankActs(make, deny), killAct()), fillActs(deny), []act{reapAct()}}
+	return program{append(blankActs(make, deny), killAct("it dies while the maps are written")), fillActs(deny), []act{reapAct()}}
 }
 
 // helperProgram is for maps that newuidmap(1) or newgidmap(1) writes: they go by
 // the number of a process that lives.
 func helperProgram(make []act, deny bool) program {
 	fill := []act{{actHelpers, "run newuidmap and newgidmap", "execve(newuidmap, PID, …) and execve(newgidmap, PID, …), both at once", "set-uid programs, which compare /etc/subuid and /etc/subgid", "newuidmap(1)"}}
-	return program{blankActs(make, deny), fill, []act{killAct(), reapAct()}}
+	return program{blankActs(make, deny), fill, []act{killAct("so the helpers reached it"), reapAct()}}
 }
 
 func (p program) len() int { return len(p.blank) + len(p.fill) + len(p.end) }
 
 // run executes acts in their order; at counts from the whole program's first.
-func (o *Opener) run(ctx context.Context, mk maker, acts []act, at, total int, x *opening, m *Maps) error {
+func (o *Opener) run(ctx context.Context, t *prepared, acts []act, at, total int, x *opening, m *Maps) error {
 	for i := range acts {
-		if err := o.do(ctx, mk, &acts[i], x, m); err != nil {
-			return o.failed(&acts[i], at+i, total, m, err)
+		if err := o.do(ctx, t.maker, &acts[i], x, m); err != nil {
+			return failed(t.name, &acts[i], at+i, total, m, err)
 		}
 	}
 	return nil

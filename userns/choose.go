@@ -37,7 +37,7 @@ var errNoMechanism = errors.New("userns: no mechanism to open a user namespace w
 
 func (o *Opener) use(m Mechanism, mk maker) {
 	deny := !o.facts.Privileged
-	o.now = &prepared{mk, directProgram(mk.acts(), deny), helperProgram(mk.acts(), deny)}
+	o.now = &prepared{m, mk, directProgram(mk.acts(), deny), helperProgram(mk.acts(), deny)}
 	o.report.Mechanism = m
 	o.noteLocked(mk.note())
 }
@@ -60,7 +60,7 @@ func (o *Opener) passOver(t *prepared, err error) bool {
 	if len(o.wish) < 2 {
 		return false
 	}
-	o.dropLocked(o.report.Mechanism, err)
+	o.dropLocked(t.name, err)
 	o.past, o.now = append(o.past, t.maker), nil // other openings may be using it
 	return true
 }

@@ -82,6 +82,7 @@ type actFault struct {
 
 // prepared is one mechanism with its programs.
 type prepared struct {
+	name   Mechanism
 	maker  maker
 	direct program
 	helped program
@@ -263,7 +264,7 @@ func (o *Opener) openAll(ctx context.Context, t *prepared, p *program, m *Maps, 
 			if err := ctx.Err(); err != nil {
 				return &cancelledError{context.Cause(ctx)}
 			}
-			if err := o.run(ctx, t.maker, acts, at, p.len(), &list[i], m); err != nil {
+			if err := o.run(ctx, t, acts, at, p.len(), &list[i], m); err != nil {
 				return err
 			}
 		}

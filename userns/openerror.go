@@ -65,8 +65,8 @@ func (e *cancelledError) Error() string {
 func (e *cancelledError) Unwrap() error { return e.cause }
 
 // failed is the error of one act.
-func (o *Opener) failed(a *act, at, total int, m *Maps, err error) error {
-	e := &OpenError{Mechanism: o.Report().Mechanism, Step: at + 1, Total: total, Name: a.name, Call: a.call, Err: err}
+func failed(by Mechanism, a *act, at, total int, m *Maps, err error) error {
+	e := &OpenError{Mechanism: by, Step: at + 1, Total: total, Name: a.name, Call: a.call, Err: err}
 	if m != nil {
 		e.Call = strings.NewReplacer("write(uid_map)", fmt.Sprintf("write(uid_map, %q)", m.uidText),
 			"write(gid_map)", fmt.Sprintf("write(gid_map, %q)", m.gidText)).Replace(e.Call)

@@ -81,7 +81,7 @@ func (p *Pool) blank(t *prepared) (opening, error) {
 		acts []act
 		at   int
 	}{{all.blank, 0}, {all.end, len(all.blank) + len(all.fill)}} {
-		if err := o.run(context.Background(), t.maker, part.acts, part.at, all.len(), &x, nil); err != nil {
+		if err := o.run(context.Background(), t, part.acts, part.at, all.len(), &x, nil); err != nil {
 			x.abandon()
 			return newOpening(), err
 		}
@@ -130,7 +130,7 @@ var errPoolClosed = fmt.Errorf("userns: the Pool is closed: %w", os.ErrClosed)
 func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
 	t, err := p.opener.mechanism()
 	if err == nil {
-		err = p.opener.run(ctx, t.maker, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
+		err = p.opener.run(ctx, t, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
 	}
 	if err != nil {
 		x.close()

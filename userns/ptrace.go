@@ -1,11 +1,14 @@
 package userns
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +27,7 @@ import (
 //	clone(CLONE_NEWUSER|CLONE_PIDFD|SIGCHLD) ─▶ ptrace(PTRACE_TRACEME)
 //	                                            prctl(PR_SET_PDEATHSIG, SIGKILL)
 //	read(pipe) until the execve ◀────────────── execve("/proc/self/exe"): stopped (SIGTRAP)
+//	read /proc/PID/stat until it says t
 //	open /proc/PID/uid_map, …; PIDFD_GET_USER_NAMESPACE
 //	pidfd_send_signal(SIGKILL)
 //	write the maps
@@ -94,7 +98,44 @@ func (ptraceMaker) make() (holder, error) {
 		}
 		return nil, err
 	}
-	return &traced{nsexec.Adopt(pid, pidfd)}, nil
+	c := &traced{nsexec.Adopt(pid, pidfd)}
+	if err := c.awaitStop(); err != nil {
+		c.kill()
+		return nil, errors.Join(err, c.reap(context.Background()))
+	}
+	return c, nil
+}
+
+// awaitStop waits until the child has come to its stop. In the midst of its
+// execve, when ForkExec returns, /proc/PID belongs to root for a moment. A wait4(-1)
+// elsewhere in this program may have taken the news of the stop, so its state is
+// read instead (proc_pid_stat(5)).
+func (c *traced) awaitStop() error {
+	pause := unix.NsecToTimespec(int64(10 * time.Microsecond))
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); unix.Nanosleep(&pause, nil) {
+		switch state := procState(c.id()); state {
+		case 't':
+			return nil
+		case 'Z', 'X', 0:
+			return &VanishedError{}
+		}
+	}
+	return fmt.Errorf("the traced child had not come to its stop after 10 s: %w", unix.ETIMEDOUT)
+}
+
+// procState is the state letter of /proc/PID/stat, 0 where there is none.
+func procState(pid int) byte {
+	fd, err := openProc(pid, "stat", unix.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var text [128]byte
+	n, _ := unix.Read(fd, text[:])
+	if i := bytes.LastIndex(text[:max(n, 0)], []byte(") ")); i >= 0 && i+2 < n {
+		return text[i+2]
+	}
+	return 0
 }
 
 // ptraceBlocked asks the call itself, of no process: ESRCH is its answer where

@@ -7,12 +7,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"wolffia.dev/test/filter"
 )
 
 // play is the test binary in a role.
@@ -55,46 +56,11 @@ func execute(args []string) int {
 	return fail(unix.Exec(path, args, os.Environ()))
 }
 
-// filtered are the calls that filters of outer sandboxes refuse. waitid is refused for a pidfd alone.
-var filtered = map[string]uint32{"keyctl": unix.SYS_KEYCTL, "clone3": unix.SYS_CLONE3, "pidfd_open": unix.SYS_PIDFD_OPEN, "waitid": unix.SYS_WAITID,
-	"pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL, "ptrace": unix.SYS_PTRACE, "fsopen": unix.SYS_FSOPEN,
-	"fsconfig": unix.SYS_FSCONFIG, "fsmount": unix.SYS_FSMOUNT, "move_mount": unix.SYS_MOVE_MOUNT, "open_tree": unix.SYS_OPEN_TREE,
-	"mount_setattr": unix.SYS_MOUNT_SETATTR, "openat2": unix.SYS_OPENAT2, "close_range": unix.SYS_CLOSE_RANGE,
-	"pivot_root": unix.SYS_PIVOT_ROOT, "umount2": unix.SYS_UMOUNT2, "unshare": unix.SYS_UNSHARE, "mount": unix.SYS_MOUNT,
-	"sethostname": unix.SYS_SETHOSTNAME, "capset": unix.SYS_CAPSET, "setsid": unix.SYS_SETSID, "pipe2": unix.SYS_PIPE2,
-	"fsetxattr": unix.SYS_FSETXATTR}
-
+// playFilter executes a command below a filter. An ordinary user's thread has no_new_privs, and so has the execve.
 func playFilter(args []string) int {
-	ld := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	ret := func(v uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: v} }
-	equal := func(v uint32, skip uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: v, Jf: skip}
-	}
-	const nr, arg0 = 0, 16 // struct seccomp_data
-	var filter []unix.SockFilter
-	for _, rule := range strings.Split(args[0], ",") {
-		call, name, _ := strings.Cut(rule, "=")
-		errno := map[string]uint32{"ENOSYS": uint32(unix.ENOSYS), "EPERM": uint32(unix.EPERM)}[name]
-		deny := ret(unix.SECCOMP_RET_ERRNO | errno)
-		if call == "waitid" {
-			filter = append(filter, ld(nr), equal(filtered[call], 3), ld(arg0), equal(unix.P_PIDFD, 1), deny)
-			continue
-		}
-		filter = append(filter, ld(nr), equal(filtered[call], 1), deny)
-	}
-	filter = append(filter, ret(unix.SECCOMP_RET_ALLOW))
-	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if os.Getuid() != 0 { // root may, and set-uid programs then still work below the filter
-		runtime.LockOSThread() // the next calls concern this thread, and so does the execve
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fail(err)
-		}
-	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-		uintptr(unsafe.Pointer(&prog))); errno != 0 {
-		return fail(errno)
+	runtime.LockOSThread()
+	if err := filter.Install(args[0]); err != nil {
+		return fail(err)
 	}
 	return execute(args[1:])
 }

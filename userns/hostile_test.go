@@ -1,0 +1,439 @@
+package userns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// openings is how often a test opens beside something hostile.
+const openings = 100
+
+func openOften(t *testing.T, o *Opener, n int) {
+	t.Helper()
+	m := prepare(t, o)
+	for range n {
+		fd, err := o.OpenRaw(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			wantMaps(t, fd, m.UID, m.GID)
+		}
+		closeFD(&fd)
+	}
+}
+
+// containerd/containerd#9218: a reaper of all children in the same process, and a process that isn't ours to signal.
+func TestReaper(t *testing.T) {
+	again(t, "TestInnerReaper")
+	again(t, "TestInnerReaper", "WOLFFIA_TEST_WALL=1")
+}
+
+func TestInnerReaper(t *testing.T) {
+	inner(t)
+	bystander := exec.Command("sleep", "1000")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	options := unix.WNOHANG
+	if os.Getenv("WOLFFIA_TEST_WALL") != "" {
+		options |= unix.WALL
+	}
+	stop := make(chan bool)
+	var reaping sync.WaitGroup
+	reaping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				unix.Wait4(-1, nil, options, nil)
+				runtime.Gosched()
+			}
+		}
+	})
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		openOften(t, o, openings)
+		o.Close()
+	}
+	close(stop)
+	reaping.Wait()
+	if err := bystander.Process.Kill(); err != nil {
+		t.Errorf("the bystander was signalled: %v", err)
+	}
+	bystander.Wait()
+	leaks(t)()
+}
+
+// A process that ignores SIGCHLD, or whose orphans come to it.
+func TestOddParents(t *testing.T) {
+	again(t, "TestInnerIgnoresSIGCHLD")
+	again(t, "TestInnerSubreaper")
+}
+
+func TestInnerIgnoresSIGCHLD(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	signal.Ignore(unix.SIGCHLD)
+	openByAll(t)
+}
+
+func TestInnerSubreaper(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	openByAll(t)
+}
+
+func openByAll(t *testing.T) {
+	t.Helper()
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		openOften(t, o, 30)
+		openOften(t, o, 1)
+		o.Close()
+	}
+}
+
+// freedomofpress/dangerzone#846 (ptrace), golang/go#62654 (pidfds), youki-dev/youki#2030 (clone3): an outer container's
+// filter. Whatever it forbids, a namespace is opened, and the report says by which other way and why.
+func TestOpenFiltered(t *testing.T) {
+	for _, errno := range []string{"ENOSYS", "EPERM"} {
+		again(t, "TestInnerNoPtrace", "WOLFFIA_TEST_FILTER=ptrace="+errno)
+		again(t, "TestInnerNoPidfd", "WOLFFIA_TEST_FILTER=pidfd_open="+errno+",kill=EIO")
+		again(t, "TestInnerNoPidfd", "WOLFFIA_TEST_FILTER=pidfd_send_signal="+errno+",kill=EIO")
+		again(t, "TestInnerNoPidfd", "WOLFFIA_TEST_FILTER=pidfd_open="+errno+",pidfd_send_signal="+errno+",waitid="+errno+",kill=EIO")
+		again(t, "TestInnerSilent", "WOLFFIA_TEST_FILTER=waitid="+errno)
+	}
+	// glibc's pthread_create(3) of a test with the race detector wants ENOSYS, as every threaded program does
+	again(t, "TestInnerNoClone3", "WOLFFIA_TEST_FILTER=clone3=ENOSYS")
+	again(t, "TestInnerNoCloneAtAll", "WOLFFIA_TEST_FILTER=clone3=ENOSYS,clone=EPERM")
+}
+
+func TestInnerNoPtrace(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	_, err := Open(t.Context(), IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}}, Using(Ptrace))
+	var blocked *PtraceError
+	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "Seccomp: 2") || !strings.Contains(err.Error(), "mechanism vm") {
+		t.Errorf("alone: %v", err)
+	}
+	wantFallback(t, "ptrace can't be used here", VM, Ptrace, VM)
+}
+
+// wantFallback opens by the first mechanism that works, and looks for the reason in the report.
+func wantFallback(t *testing.T, note string, want Mechanism, wish ...Mechanism) {
+	t.Helper()
+	o := newOpener(t, Using(wish...))
+	defer o.Close()
+	openOften(t, o, 20)
+	openOften(t, o, 1)
+	r := o.Report()
+	if r.Mechanism != want || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], note) {
+		t.Errorf("report %+v, want %s and %q", r, want, note)
+	}
+	p, err := o.NewPool(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	fd, err := p.OpenRaw(t.Context(), prepare(t, o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeFD(&fd)
+}
+
+func TestInnerNoPidfd(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	for _, mechanism := range []Mechanism{VM, Fork} {
+		wantFallback(t, "a pipe tells the child of our death", mechanism, mechanism)
+	}
+	o := newOpener(t, Using(Ptrace, Fork))
+	defer o.Close()
+	openOften(t, o, 1)
+	if r := o.Report(); r.Mechanism != Fork || len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "pidfd") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What is forbidden makes no difference that a caller could meet.
+func TestInnerSilent(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	openByAll(t)
+}
+
+func TestInnerNoClone3(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	for _, mechanism := range []Mechanism{VM, Fork} {
+		wantFallback(t, "clone(2) makes the child", mechanism, mechanism)
+	}
+}
+
+func TestInnerNoCloneAtAll(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	_, err := o.OpenRaw(t.Context(), prepare(t, o))
+	if err == nil || !strings.Contains(err.Error(), "clone") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The limits of files, processes and namespaces, each with its remedy.
+func TestOpenLimits(t *testing.T) {
+	again(t, "TestInnerFewFiles")
+	again(t, "TestInnerFewProcesses")
+	again(t, "TestInnerFewNamespaces")
+}
+
+func TestInnerFewFiles(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	openOften(t, o, 1)
+	refused := 0
+	for n := len(mustOpenFDs(t)); ; n++ {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: 4096}); err != nil {
+			t.Fatal(err)
+		}
+		fd, err := o.OpenRaw(t.Context(), m)
+		if err == nil {
+			closeFD(&fd)
+			break
+		}
+		var failure *OpenError
+		if !errors.As(err, &failure) || !errors.Is(err, unix.EMFILE) || !strings.Contains(err.Error(), fmt.Sprintf("RLIMIT_NOFILE is %d", n)) {
+			t.Fatalf("%d files: %v", n, err)
+		}
+		refused++
+	}
+	if refused < 3 {
+		t.Errorf("only %d limits were too low", refused)
+	}
+}
+
+func mustOpenFDs(t *testing.T) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func TestInnerFewProcesses(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if os.Geteuid() == 0 {
+		t.Skip("RLIMIT_NPROC doesn't bind root")
+	}
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	openOften(t, o, 1)
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}, &old); err != nil {
+		t.Log("the hard limit is lower:", err)
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := o.OpenRaw(t.Context(), m)
+	if !errors.Is(err, unix.EAGAIN) || !strings.Contains(err.Error(), "RLIMIT_NPROC is 1") {
+		t.Errorf("%v", err)
+	}
+}
+
+// containers/bubblewrap#371: "no space left on device" from a namespace limit.
+func TestInnerFewNamespaces(t *testing.T) {
+	inner(t)
+	nest(t, "TestNestedFewNamespaces")
+}
+
+func TestNestedFewNamespaces(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	openOften(t, o, 1)
+	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := o.OpenRaw(t.Context(), m)
+	for try := 0; errors.Is(err, unix.ENOSPC) && try < 100; try++ { // those before are destroyed asynchronously
+		time.Sleep(10 * time.Millisecond)
+		fd, err = o.OpenRaw(t.Context(), m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(&fd)
+	_, err = o.OpenRaw(t.Context(), m)
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "user.max_user_namespaces is 1 here") || !strings.Contains(err.Error(), "no disk") {
+		t.Errorf("%v", err)
+	}
+}
+
+// nest runs a test of this binary in a user namespace below ours, as its root.
+func nest(t *testing.T, test string, env ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	cmd.Env = append(os.Environ(), append(env, "WOLFFIA_TEST_INNER=1", "WOLFFIA_TEST_NESTED_IN=1")...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+		t.Errorf("%s: %v\n%s", test, err, out)
+	}
+}
+
+// Nested as deep as the kernel goes, 32 below the first one, and what is said behind it.
+func TestNestedDepth(t *testing.T) {
+	again(t, "TestInnerDeeper")
+}
+
+func TestInnerDeeper(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	depth := len(os.Getenv("WOLFFIA_TEST_DEPTH"))
+	o := newOpener(t)
+	defer o.Close()
+	fd, err := o.OpenRaw(t.Context(), prepare(t, o))
+	if err == nil {
+		look(t, fd, IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}})
+		closeFD(&fd)
+		if depth > 40 {
+			t.Fatal("no end of nesting")
+		}
+		nest(t, "TestInnerDeeper", "WOLFFIA_TEST_DEPTH="+strings.Repeat("x", depth+1))
+		return
+	}
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EUSERS) || !strings.Contains(err.Error(), "nested 33 deep") || depth < 20 {
+		t.Errorf("at depth %d: %v", depth, err)
+	}
+}
+
+// containers/bubblewrap#633: whatever the owner does when it is killed, no child of it lives on.
+func TestOwnerKilled(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	for _, mechanism := range append(Mechanisms(), "pool") {
+		for round := range 10 {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestInnerOpensForEver$")
+			cmd.Env = append(os.Environ(), "WOLFFIA_TEST_INNER=1", "WOLFFIA_TEST_MECHANISM="+string(mechanism))
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := out.Read(make([]byte, 1)); n != 1 {
+				t.Fatal("it opens nothing: ", err)
+			}
+			time.Sleep(time.Duration(round*137) * time.Microsecond)
+			cmd.Process.Kill()
+			cmd.Wait()
+			if left := orphansLeft(time.Second); left != "" {
+				t.Fatalf("%s: %s", mechanism, left)
+			}
+		}
+	}
+}
+
+// orphansLeft reaps what came to us, for at most patience, and tells of what doesn't end.
+func orphansLeft(patience time.Duration) string {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
+		switch {
+		case err == unix.ECHILD:
+			return ""
+		case pid == 0 && time.Now().After(end):
+			children, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+			return "still alive: " + string(children)
+		}
+	}
+}
+
+func TestInnerOpensForEver(t *testing.T) {
+	inner(t)
+	o := newOpener(t)
+	open := o.OpenRaw
+	if m := os.Getenv("WOLFFIA_TEST_MECHANISM"); m == "pool" {
+		p, err := o.NewPool(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = p.OpenRaw
+	} else {
+		o.wish = []Mechanism{Mechanism(m)}
+	}
+	m := prepare(t, o)
+	for i := 0; ; i++ {
+		fd, err := open(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+		if i == 3 {
+			os.Stdout.Write([]byte("x"))
+		}
+	}
+}
+
+// A child that was killed and reaped behind our back gives no fd of whatever has its number now.
+func TestVanished(t *testing.T) {
+	for _, mechanism := range Mechanisms() {
+		func() {
+			defer leaks(t)()
+			o := newOpener(t, Using(mechanism))
+			defer o.Close()
+			use, err := o.mechanism()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, m := newOpening(), prepare(t, o)
+			kill := slices.IndexFunc(use.direct.blank, func(a act) bool { return a.op == actKill })
+			if err := o.run(t.Context(), use, use.direct.blank[:kill], 0, use.direct.len(), &x, m); err != nil {
+				t.Fatal(err)
+			}
+			unix.Kill(x.child.id(), unix.SIGKILL) // ours, just made
+			if _, err := unix.Wait4(x.child.id(), nil, unix.WALL, nil); err != nil {
+				t.Fatal(err)
+			}
+			err = o.run(t.Context(), use, use.direct.blank[kill:], kill, use.direct.len(), &x, m)
+			var vanished *VanishedError
+			if !errors.As(err, &vanished) || !errors.Is(err, nsexec.ErrDone) {
+				t.Errorf("%s: %v", mechanism, err)
+			}
+			x.abandon()
+		}()
+	}
+}

@@ -1,0 +1,388 @@
+package userns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
+
+// newOpener is an Opener of one mechanism, closed at the end of the test.
+func newOpener(t testing.TB, opts ...Option) *Opener {
+	t.Helper()
+	o, err := NewOpener(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// ownMaps are what whoever runs this test can write directly: root three extents, anybody else himself.
+func ownMaps() (uid, gid IDMap) {
+	if os.Geteuid() == 0 && os.Getenv("WOLFFIA_TEST_NESTED_IN") == "" {
+		m := IDMap{{0, 100000, 1000}, {1000, 200000, 1}, {2000, 300000, 65536}}
+		return m, m
+	}
+	return IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}}
+}
+
+func prepare(t testing.TB, o *Opener) *Maps {
+	t.Helper()
+	m, err := o.Prepare(ownMaps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// wantMaps looks at the maps from inside.
+func wantMaps(t testing.TB, fd int, uid, gid IDMap) {
+	t.Helper()
+	u, g, err := ReadMaps(t.Context(), fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.String() != uid.String() || g.String() != gid.String() {
+		t.Errorf("in force: %q and %q, want %q and %q", u, g, uid, gid)
+	}
+}
+
+// rangeMaps are those of a user with sub-ids, which newuidmap and newgidmap write.
+func rangeMaps(t testing.TB) (uid, gid IDMap) {
+	t.Helper()
+	f, err := Probe(ProbeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := PlanMaps(Request{Mode: Auto}, f)
+	if err != nil {
+		missing(t, err.Error())
+	}
+	return m.UID, m.GID
+}
+
+// containerd/containerd#10611: the child runs nothing, is reaped, and the fd outlives it.
+func TestOpen(t *testing.T) {
+	for _, mechanism := range Mechanisms() {
+		t.Run(string(mechanism), func(t *testing.T) {
+			defer leaks(t)()
+			for _, maps := range []func() (uid, gid IDMap){ownMaps, func() (IDMap, IDMap) { return rangeMaps(t) }} {
+				uid, gid := maps()
+				var report Report
+				file, err := Open(t.Context(), uid, gid, Using(mechanism), Reporting(&report))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if report.Mechanism != mechanism || len(report.Notes) > 0 {
+					t.Errorf("report %+v", report)
+				}
+				look(t, int(file.Fd()), uid, gid)
+				if err := file.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// look asks an fd for all that it tells.
+func look(t *testing.T, fd int, uid, gid IDMap) {
+	t.Helper()
+	wantMaps(t, fd, uid, gid)
+	if owner, err := OwnerUID(fd); err != nil || owner != uint32(os.Geteuid()) {
+		t.Errorf("owner %d, %v", owner, err)
+	}
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags != unix.FD_CLOEXEC {
+		t.Errorf("flags %d, %v: the fd would survive an execve", flags, err)
+	}
+	if link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || link != fmt.Sprintf("user:[%d]", id(t, fd)) {
+		t.Errorf("the fd is %s, %v", link, err)
+	}
+	parent, err := Parent(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer parent.Close()
+	own, err := os.Open("/proc/self/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if id(t, int(parent.Fd())) != id(t, int(own.Fd())) {
+		t.Error("its parent isn't our namespace")
+	}
+	if _, err := Parent(int(own.Fd())); !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "outside") {
+		t.Errorf("our own namespace's parent: %v", err)
+	}
+}
+
+func id(t testing.TB, fd int) uint64 {
+	t.Helper()
+	n, err := ID(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Questions to what is no user namespace.
+func TestNotANamespace(t *testing.T) {
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	net, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	for name, ask := range map[string]func(int) error{
+		"Parent":   func(fd int) error { _, err := Parent(fd); return err },
+		"OwnerUID": func(fd int) error { _, err := OwnerUID(fd); return err },
+		"ReadMaps": func(fd int) error { _, _, err := ReadMaps(t.Context(), fd); return err },
+	} {
+		for _, file := range []*os.File{null, net} {
+			var typed *NamespaceError
+			var step *nsexec.StepError
+			if err := ask(int(file.Fd())); !errors.As(err, &typed) && !errors.As(err, &step) {
+				t.Errorf("%s of %s: %v", name, file.Name(), err)
+			}
+		}
+	}
+	if _, err := ID(-1); !errors.Is(err, unix.EBADF) {
+		t.Errorf("ID of nothing: %v", err)
+	}
+}
+
+// 1,000 openings are 1,000 namespaces, and they leave neither fds nor children.
+func TestOpenMany(t *testing.T) {
+	for _, mechanism := range Mechanisms() {
+		t.Run(string(mechanism), func(t *testing.T) {
+			defer leaks(t)()
+			o := newOpener(t, Using(mechanism))
+			defer o.Close()
+			m := prepare(t, o)
+			fds, seen := make([]int, 100), map[uint64]bool{}
+			for range 10 {
+				if err := o.OpenMany(t.Context(), m, fds); err != nil {
+					t.Fatal(err)
+				}
+				for i := range fds {
+					seen[id(t, fds[i])] = true
+				}
+				if len(seen)%100 != 0 {
+					t.Fatalf("%d namespaces: some are the same", len(seen))
+				}
+				seen = map[uint64]bool{} // inodes may come again once closed
+				wantMaps(t, fds[37], m.UID, m.GID)
+				for i := range fds {
+					closeFD(&fds[i])
+				}
+			}
+		})
+	}
+}
+
+// An opening that fails at any act, whatever it has done before, leaves nothing and names the act.
+func TestOpenFaults(t *testing.T) {
+	for _, mechanism := range Mechanisms() {
+		for _, maps := range []func() (uid, gid IDMap){ownMaps, func() (IDMap, IDMap) { return rangeMaps(t) }} {
+			defer leaks(t)()
+			o := newOpener(t, Using(mechanism))
+			defer o.Close()
+			m, err := o.Prepare(maps())
+			if err != nil {
+				t.Fatal(err)
+			}
+			use, err := o.mechanism()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := use.direct
+			if !m.Direct() {
+				p = use.helped
+			}
+			n := 0
+			for _, acts := range [][]act{p.blank, p.fill, p.end} {
+				for _, a := range acts {
+					n++
+					o.fault = &actFault{a.op, unix.EBADMSG}
+					fds := []int{0, 0, 0}
+					err := o.OpenMany(t.Context(), m, fds)
+					var failure *OpenError
+					if !errors.As(err, &failure) || !errors.Is(err, unix.EBADMSG) || failure.Step != n || failure.Total != p.len() || failure.Name != a.name {
+						t.Errorf("%s, step %d %q: %v", mechanism, n, a.name, err)
+					}
+					if fds[0] != -1 || fds[2] != -1 {
+						t.Errorf("fds %v after a failure", fds)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What can be known to be wrong is told before a child is made: filtered makes any attempt visible.
+func TestOpenBadInput(t *testing.T) {
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	own := IDMap{{0, gid, 1}}
+	foreign := IDMap{{0, 3_000_000_000, 1000}}
+	o := newOpener(t)
+	o.fault = &actFault{actMake, unix.EBADMSG} // an attempt would end with it
+	tests := map[string]struct {
+		uid    IDMap
+		reason Reason
+		word   string
+	}{
+		"nil":          {nil, ReasonEmpty, "at least one line"},
+		"empty":        {IDMap{}, ReasonEmpty, "at least one line"},
+		"zero size":    {IDMap{{0, uid, 0}}, ReasonZeroLength, "length is 0"},
+		"wrap inside":  {IDMap{{4294967290, uid, 10}}, ReasonWrap, "4294967294"},
+		"wrap outside": {IDMap{{0, 4294967290, 10}}, ReasonWrap, "4294967294"},
+		"overlap":      {IDMap{{0, uid, 1}, {0, uid + 1, 1}}, ReasonOverlap, "overlaps line 1"},
+		"341 lines":    {lines(341, 1), ReasonTooManyLines, "340"},
+		"4096 bytes":   {sized(t, 4096), ReasonTooLong, "4095"},
+	}
+	for name, test := range tests {
+		_, err := o.Open(t.Context(), test.uid, own)
+		wantPlanError(t, fmt.Errorf("%s: %w", name, err), test.reason, test.word)
+		_, err = o.Open(t.Context(), IDMap{{0, uid, 1}}, test.uid)
+		wantPlanError(t, fmt.Errorf("gid, %s: %w", name, err), test.reason)
+	}
+	if uid != 0 {
+		_, err := o.Open(t.Context(), foreign, own)
+		wantPlanError(t, err, ReasonNotOurs, "not delegated")
+		_, err = o.Open(t.Context(), IDMap{{0, uid, 1}}, foreign)
+		wantPlanError(t, err, ReasonNotOurs)
+	}
+	if _, err := o.Open(t.Context(), IDMap{{0, uid, 1}}, own); !errors.Is(err, unix.EBADMSG) {
+		t.Errorf("maps that are right: %v", err)
+	}
+	if _, err := Open(t.Context(), IDMap{{0, uid, 1}}, own, Using("rfork")); !strings.Contains(fmt.Sprint(err), "rfork") {
+		t.Errorf("no such mechanism: %v", err)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := o.Open(t.Context(), IDMap{{0, uid, 1}}, own); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A context that has ended, and one that ends while a helper hangs.
+func TestOpenContext(t *testing.T) {
+	defer leaks(t)()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		defer o.Close()
+		if _, err := o.OpenRaw(ended, prepare(t, o)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+		m := *prepare(t, o)
+		m.UIDWriter.Helper = filepath.Join(t.TempDir(), "newuidmap")
+		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := o.OpenRaw(soon, &m); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s, with a helper that hangs: %v", mechanism, err)
+		}
+		cancel()
+		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var nothing *NoMapError
+		if _, err := o.OpenRaw(t.Context(), &m); !errors.As(err, &nothing) {
+			t.Errorf("%s, with a helper that does nothing: %v", mechanism, err)
+		}
+	}
+}
+
+// The raw variants allocate nothing.
+func TestOpenAllocations(t *testing.T) {
+	o := newOpener(t, Using(VM))
+	m := prepare(t, o)
+	fds := make([]int, 10)
+	open := func() {
+		if err := o.OpenMany(context.Background(), m, fds); err != nil {
+			t.Fatal(err)
+		}
+		for i := range fds {
+			closeFD(&fds[i])
+		}
+	}
+	open()
+	if n := testing.AllocsPerRun(20, open); n >= 1 {
+		t.Errorf("%v allocations for ten namespaces", n)
+	}
+	p, err := o.NewPool(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if n := testing.AllocsPerRun(20, func() {
+		fd, err := p.OpenRaw(context.Background(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+	}); n >= 1 {
+		t.Errorf("%v allocations for one out of the pool", n)
+	}
+}
+
+// golang/go#28979: no thread of ours is in another namespace afterwards.
+func TestThreadsStay(t *testing.T) {
+	before, err := os.Readlink("/proc/self/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		fd, err := o.OpenRaw(t.Context(), prepare(t, o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ReadMaps(t.Context(), fd); err != nil {
+			t.Error(err)
+		}
+		closeFD(&fd)
+	}
+	tasks, err := filepath.Glob("/proc/self/task/*/ns/user")
+	if err != nil || len(tasks) < 2 {
+		t.Fatal(tasks, err)
+	}
+	found := make(chan string, 2000)
+	for range 2000 {
+		go func() {
+			link, _ := os.Readlink("/proc/thread-self/ns/user")
+			found <- link
+		}()
+	}
+	for range 2000 {
+		if link := <-found; link != before {
+			t.Fatalf("a goroutine runs in %s, not %s", link, before)
+		}
+	}
+	for _, task := range tasks {
+		if link, err := os.Readlink(task); err == nil && link != before {
+			t.Errorf("%s is %s", task, link)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package userns
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The pool's namespaces are its callers' alone, and as many as are asked for.
+func TestPool(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	p, err := o.NewPool(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := prepare(t, o)
+	var all sync.Mutex
+	held := map[uint64]int{}
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 50 {
+				fd, err := p.OpenRaw(t.Context(), m)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all.Lock()
+				held[id(t, fd)] = fd
+				all.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	if len(held) != 200 {
+		t.Errorf("%d namespaces for 200 openings", len(held))
+	}
+	for n, fd := range held {
+		if n%50 == 0 {
+			wantMaps(t, fd, m.UID, m.GID)
+		}
+		closeFD(&fd)
+	}
+	file, err := p.Open(t.Context(), m.UID, m.GID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, int(file.Fd()), m.UID, m.GID)
+	file.Close()
+	if err := errors.Join(p.Close(), p.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.OpenRaw(t.Context(), m); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A pool keeps what it was asked to keep, and no processes.
+func TestPoolIsBounded(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	openOften(t, o, 1)
+	before := openFDs()
+	p, err := o.NewPool(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	each := 4
+	if os.Geteuid() == 0 {
+		each = 3
+	}
+	for try := 0; openFDs() < before+5*each && try < 1000; try++ {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // time for one too many
+	if now := openFDs(); now != before+5*each {
+		t.Errorf("%d fds for five namespaces, %d each", now-before, each)
+	}
+	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil); err != unix.ECHILD {
+		t.Errorf("it keeps a process: %d, %v", pid, err)
+	}
+	for range 20 {
+		fd, err := p.OpenRaw(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+	}
+}
+
+// What a pool can't make is told to whoever asks, and tried again for the next one.
+func TestPoolFailures(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	if _, err := o.NewPool(0); !strings.Contains(err.Error(), "at least one") {
+		t.Errorf("a pool of none: %v", err)
+	}
+	m := prepare(t, o)
+	o.fault = &actFault{actNamespace, unix.EMFILE}
+	p, err := o.NewPool(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var failure *OpenError
+	for range 5 {
+		if _, err := p.OpenRaw(t.Context(), m); !errors.As(err, &failure) || !errors.Is(err, unix.EMFILE) {
+			t.Errorf("%v", err)
+		}
+	}
+	bad := *m
+	bad.uidText = []byte("nonsense\n")
+	o2 := newOpener(t)
+	defer o2.Close()
+	p2, err := o2.NewPool(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p2.Close()
+	if _, err := p2.OpenRaw(t.Context(), &bad); !errors.As(err, &failure) || failure.Name != "write uid_map" {
+		t.Errorf("%v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 { // it may be full, and then nothing has to be waited for
+		if fd, err := p2.OpenRaw(ended, m); err == nil {
+			closeFD(&fd)
+		} else if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A user's ranges take the helpers, out of a pool too.
+func TestPoolWithHelpers(t *testing.T) {
+	defer leaks(t)()
+	uid, gid := rangeMaps(t)
+	o := newOpener(t)
+	defer o.Close()
+	p, err := o.NewPool(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	file, err := p.Open(t.Context(), uid, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, int(file.Fd()), uid, gid)
+	file.Close()
+}
+
+// The same maps are the same fd while somebody holds it.
+func TestCache(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	c := o.NewCache()
+	uid, gid := ownMaps()
+	shared := make([]*Shared, 50)
+	var callers sync.WaitGroup
+	for i := range shared {
+		callers.Go(func() {
+			s, err := c.Open(t.Context(), uid, gid)
+			if err != nil {
+				t.Error(err)
+			}
+			shared[i] = s
+		})
+	}
+	callers.Wait()
+	first := shared[0].FD()
+	look(t, first, uid, gid)
+	for _, s := range shared {
+		if s.FD() != first {
+			t.Fatal("the same maps, and another fd")
+		}
+	}
+	other := IDMap{{5, uid[0].Outside, 1}}
+	s, err := c.Open(t.Context(), other, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.FD() == first || c.Len() != 2 {
+		t.Errorf("other maps, and the same fd; %d are held", c.Len())
+	}
+	wantMaps(t, s.FD(), other, gid)
+	if err := errors.Join(s.Close(), s.Close()); err != nil || c.Len() != 1 {
+		t.Errorf("%v; %d are held", err, c.Len())
+	}
+	before := id(t, first)
+	for _, s := range shared[1:] {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if id(t, first) != before {
+		t.Error("closed while it was held")
+	}
+	if err := shared[0].Close(); err != nil || c.Len() != 0 {
+		t.Errorf("%v; %d are held", err, c.Len())
+	}
+	if _, err := ID(first); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the last reference didn't close it: %v", err)
+	}
+}
+
+// A failure isn't kept, and one caller's end isn't another's.
+func TestCacheFailures(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	c := o.NewCache()
+	uid, gid := ownMaps()
+	o.fault = &actFault{actNamespace, unix.EMFILE}
+	if _, err := c.Open(t.Context(), uid, gid); !errors.Is(err, unix.EMFILE) || c.Len() != 0 {
+		t.Errorf("%v; %d are held", err, c.Len())
+	}
+	o.fault = nil
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Open(ended, uid, gid); !errors.Is(err, context.Canceled) || c.Len() != 0 {
+		t.Errorf("%v; %d are held", err, c.Len())
+	}
+	// Somebody else's opening that is cancelled while we wait for it.
+	key := uid.String() + "/" + gid.String()
+	e, _ := c.acquire(key)
+	got := make(chan error)
+	go func() {
+		s, err := c.Open(t.Context(), uid, gid)
+		if err == nil {
+			err = s.Close()
+		}
+		got <- err
+	}()
+	time.Sleep(10 * time.Millisecond)
+	c.fill(ended, e, key, uid, gid)
+	if err := <-got; err != nil {
+		t.Errorf("another caller's context ended ours: %v", err)
+	}
+	if err := c.release(key, e); err != nil || c.Len() != 0 {
+		t.Errorf("%v; %d are held", err, c.Len())
+	}
+}
