@@ -3,50 +3,91 @@ package userns
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"wolffia.dev/nsexec"
 )
 
-// Explain prints the system calls of a mechanism, both lanes, without making them: the lists that an [Opener] of this
-// machine executes. For maps that helpers write it is another list; deny is whether the caller lacks CAP_SETGID.
-func Explain(w io.Writer, m Mechanism, helpers, deny bool) error {
-	mk, err := newMaker(m)
+// ExplainNames are what [Explain] explains.
+func ExplainNames() []string {
+	names := []string{"pool"}
+	for _, m := range Mechanisms() {
+		names = append(names, string(m))
+	}
+	return names
+}
+
+// Explain prints the system calls by which a mechanism, or the pool, opens a user namespace here, and makes none of
+// them: the lists that an [Opener] and a [Pool] execute. privileged is a caller with CAP_SETGID, who needn't deny
+// setgroups(2).
+func Explain(w io.Writer, name string, privileged bool) error {
+	mechanism := Mechanism(name)
+	if name == "pool" {
+		mechanism = VM
+	}
+	mk, err := newMaker(mechanism)
 	if err != nil {
 		return err
 	}
 	defer mk.close()
-	p := directProgram(mk.acts(), deny)
-	if helpers {
-		p = helperProgram(mk.acts(), deny)
+	direct, helped := directProgram(mk.acts(), !privileged), helperProgram(mk.acts(), !privileged)
+	e := &explainer{w: w}
+	if name == "pool" {
+		e.part("In advance, until the pool is full, with the mechanism vm", direct.blank, direct.end)
+		e.part("For each request, with maps that we write ourselves", direct.fill)
+	} else {
+		e.part("The parent's lane, for maps that we write ourselves", direct.blank, direct.fill, direct.end)
+		e.part("The parent's lane, for maps that newuidmap and newgidmap write", helped.blank, helped.fill, helped.end)
 	}
-	fmt.Fprintf(w, "The parent's lane: %d steps.\n", p.len())
+	e.child(mk)
+	if note := mk.note(); note != "" {
+		e.print("\nnote: %s\n", note)
+	}
+	return e.err
+}
+
+type explainer struct {
+	w   io.Writer
+	err error
+}
+
+func (e *explainer) print(format string, args ...any) {
+	if e.err == nil {
+		_, e.err = fmt.Fprintf(e.w, format, args...)
+	}
+}
+
+func (e *explainer) part(title string, lists ...[]act) {
+	e.print("%s:\n", title)
 	n := 0
-	for _, part := range [][]act{p.blank, p.fill, p.end} {
-		for _, a := range part {
+	for _, list := range lists {
+		for _, a := range list {
 			n++
-			explainStep(w, n, a.call, a.name, a.why, a.man)
+			e.step(n, a.call, a.name, a.why, a.man)
 		}
 	}
-	fmt.Fprintf(w, "\nThe child's lane: %s.\n", mk.life())
+	e.print("\n")
+}
+
+func (e *explainer) child(mk maker) {
+	e.print("The child's lane, %s:\n", mk.life())
 	for i, s := range mk.program() {
-		explainStep(w, i+1, s.String(), s.Name, s.Why, s.ManPage())
+		e.step(i+1, s.String(), s.Name, s.Why, s.ManPage())
 	}
-	return nil
 }
 
-func explainStep(w io.Writer, n int, call, name, why, man string) {
-	if why != "" {
-		why = ": " + why
-	}
-	fmt.Fprintf(w, "%3d  %s\n     %s%s  [%s]\n", n, call, name, why, man)
+func (e *explainer) step(n int, call, name, why, man string) {
+	text := strings.TrimSuffix(name+": "+why, ": ")
+	e.print("%3d  %s\n     %s  [%s]\n", n, call, text, man)
 }
 
-// life says what a child of the mechanism is, before its program is printed.
-func (m *noopMaker) life() string { return "one step, executed in assembly; then it exits" }
+// life says what executes a child's program.
+func (m *noopMaker) life() string { return "executed in assembly; then it exits" }
 
 func (m *noopMaker) program() nsexec.Program { return m.noops.Program() }
 
-func (ptraceMaker) life() string { return "Go's fork and execve (syscall.ForkExec), in this order" }
+func (ptraceMaker) life() string {
+	return "made by Go's fork and execve (syscall.ForkExec), in this order"
+}
 
-// program is what syscall.forkAndExecInChild1 does for the child of ptraceMaker; it isn't executed by package nsexec.
 func (ptraceMaker) program() nsexec.Program { return tracedProgram() }

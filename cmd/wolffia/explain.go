@@ -24,6 +24,9 @@ func explain(args []string) error {
 		return err
 	}
 	if req.topic != "" {
+		if req.mechanism != "" {
+			return explainMechanism(os.Stdout, req.mechanism)
+		}
 		return explainTopic(os.Stdout, req.topic)
 	}
 	facts, err := req.factsHereOrThere()

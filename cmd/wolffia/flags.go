@@ -27,6 +27,7 @@ type request struct {
 	facts     string // --facts FILE
 	factsSave string
 	topic     string
+	mechanism string // --mechanism: of --topic userns
 }
 
 // words are the flags before they are joined to a spec.
@@ -90,6 +91,7 @@ func (w *words) flagSet() *flag.FlagSet {
 		f.StringVar(&w.facts, "facts", "", "")
 		f.StringVar(&w.factsSave, "facts-save", "", "")
 		f.StringVar(&w.topic, "topic", "", "")
+		f.StringVar(&w.mechanism, "mechanism", "", "")
 	}
 	return f
 }
@@ -103,6 +105,9 @@ func parse(verb string, args []string) (*request, error) {
 			return nil, err
 		}
 		return nil, &usageError{fmt.Sprintf("%s: %s\n  wolffia %s --help lists the flags", verb, flagProblem(err), verb)}
+	}
+	if w.mechanism != "" && w.topic != "userns" {
+		return nil, &usageError{"explain: --mechanism belongs to --topic userns\n  wolffia explain --topic userns --mechanism " + w.mechanism}
 	}
 	if w.topic != "" {
 		return &w.request, nil

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"wolffia.dev/userns"
 )
 
 const mainHelp = `wolffia starts rootless containers. A container is a syscall program:
@@ -65,7 +67,9 @@ func extraFlags(verb string) string {
 	if verb == "explain" {
 		text += "  --facts FILE          plan for the machine whose facts are in FILE\n" +
 			"  --facts-save FILE     write what probing found here; CMD may be left out\n" +
-			"  --topic NAME          explain a mechanism: " + strings.Join(topicNames(), ", ") + "\n"
+			"  --topic NAME          explain a mechanism: " + strings.Join(topicNames(), ", ") + "\n" +
+			"  --mechanism NAME      with --topic userns: the calls that open a user namespace as an fd; NAME is one of\n" +
+			"                        " + strings.Join(userns.ExplainNames(), ", ") + "\n"
 	}
 	return text
 }
@@ -93,6 +97,7 @@ exit: the program's own code; 128+N if signal N ended it; 127 not found, 126 not
   wolffia explain -- true
   wolffia explain --json --rootfs DIR -- sh | jq -r '.child[].name'
   wolffia explain --facts-save here.json && wolffia explain --facts here.json -- true
+  wolffia explain --topic userns --mechanism vm
 `
 	}
 	return `examples:

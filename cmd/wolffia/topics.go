@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"wolffia.dev/userns"
 )
 
 // topic is one mechanism, told for a reader.
@@ -28,6 +31,9 @@ if setgroups(2) is denied first. For more ids the set-uid programs newuidmap(1) 
 /etc/subuid and /etc/subgid and write the map. wolffia runs both at once while the child goes on, and the child
 waits at its gate "maps". A map has at most 340 lines in less than 4,096 bytes, and each line must lie inside
 one line of the parent's map.
+A namespace can be held by an fd without a process in it, for idmapped mounts or to be joined. --mechanism NAME
+prints the calls that make one: vm, a child that shares our memory and is one system call long; fork, a copy of
+us; ptrace, a program that is stopped before its first instruction; pool, some made in advance.
 Read: user_namespaces(7), newuidmap(1), subuid(5).`},
 		{"mounts", `Mounts (mount).
 A mount namespace that belongs to another user namespace gets locked copies of all mounts: flags can't be taken
@@ -90,4 +96,16 @@ func explainTopic(w io.Writer, name string) error {
 		}
 	}
 	return &usageError{fmt.Sprintf("--topic %s: one of %s", name, strings.Join(topicNames(), ", "))}
+}
+
+// explainMechanism prints one way to open a user namespace.
+func explainMechanism(w io.Writer, name string) error {
+	if !slices.Contains(userns.ExplainNames(), name) {
+		return &usageError{fmt.Sprintf("--mechanism %s: one of %s", name, strings.Join(userns.ExplainNames(), ", "))}
+	}
+	facts, err := userns.Probe(userns.ProbeOptions{Mode: userns.Single})
+	if err != nil {
+		return err
+	}
+	return userns.Explain(w, name, facts.Privileged)
 }

@@ -95,6 +95,13 @@ func TestExplainTopics(t *testing.T) {
 		}
 	}
 	explain(t, "--topic", "none").refused(t, "--topic none", topics[0])
+	for name, want := range map[string]string{"vm": "CLONE_VM", "fork": "newuidmap, PID", "ptrace": "PTRACE_TRACEME", "pool": "In advance"} {
+		if out := explain(t, "--topic", "userns", "--mechanism", name).ok(t); !strings.Contains(out, want) || !strings.Contains(out, "PIDFD_GET_USER_NAMESPACE") {
+			t.Errorf("--mechanism %s: %s", name, out)
+		}
+	}
+	explain(t, "--topic", "userns", "--mechanism", "none").refused(t, "--mechanism none", "ptrace")
+	explain(t, "--topic", "mounts", "--mechanism", "vm").refused(t, "--topic userns")
 }
 
 // Plans for two other machines, as text: a new one, and one with Linux 5.15 and no helpers.
