@@ -25,13 +25,18 @@ type Floor struct{ Path string }
 // floor proper, there is no start-up code but its own. In a virtual machine that
 // traps CPUID that library's start costs more than the empty process.
 func BuildFloor(plan *nsexec.Plan, dir, name string, libc bool) (*Floor, error) {
-	cc := compiler()
-	if cc == "" {
-		return nil, ErrNoCompiler
-	}
 	source, err := FloorSource(plan)
 	if err != nil {
 		return nil, err
+	}
+	return compile(source, dir, name, libc)
+}
+
+// compile makes the floor DIR/NAME of its source.
+func compile(source []byte, dir, name string, libc bool) (*Floor, error) {
+	cc := compiler()
+	if cc == "" {
+		return nil, ErrNoCompiler
 	}
 	f := &Floor{Path: filepath.Join(dir, name)}
 	if err := os.WriteFile(f.Path+".c", source, 0o644); err != nil {
@@ -59,16 +64,19 @@ func compiler() string {
 
 // Loop starts n containers one after the other in one process and gives the
 // time of all; one more before them, and the process's own start, don't count.
-func (f *Floor) Loop(n int) (time.Duration, error) {
-	cmd := exec.Command(f.Path, strconv.Itoa(n))
+func (f *Floor) Loop(n int) (time.Duration, error) { return f.total(strconv.Itoa(n)) }
+
+// total runs the floor with arguments and reads the "N things TOTAL ns" that it prints.
+func (f *Floor) total(args ...string) (time.Duration, error) {
+	cmd := exec.Command(f.Path, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("bench: %s %d: %w", f.Path, n, err)
+		return 0, fmt.Errorf("bench: %s %v: %w", f.Path, args, err)
 	}
-	fields := strings.Fields(string(out)) // "N starts TOTAL ns"
+	fields := strings.Fields(string(out)) // "N things TOTAL ns"
 	if len(fields) != 4 {
-		return 0, fmt.Errorf("bench: %s %d printed %q", f.Path, n, out)
+		return 0, fmt.Errorf("bench: %s %v printed %q", f.Path, args, out)
 	}
 	ns, err := strconv.ParseInt(fields[2], 10, 64)
 	return time.Duration(ns), err

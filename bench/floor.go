@@ -9,14 +9,17 @@ import (
 	"wolffia.dev/nsexec"
 )
 
-// The fixed parts of the floor: floorHead stands before what FloorSource
-// writes and floorTail behind it.
+// The fixed parts of the floors: floorHead stands before what FloorSource
+// writes, floorTail behind it, and floorEntry at the end.
 //
 //go:embed floor/head.c
 var floorHead string
 
 //go:embed floor/floor.c
 var floorTail string
+
+//go:embed floor/entry.c
+var floorEntry string
 
 // FloorSource is the plan as a C program that makes the same system calls in
 // both lanes and nothing else. It is freestanding: compiled with -ffreestanding
@@ -39,7 +42,7 @@ func FloorSource(plan *nsexec.Plan) ([]byte, error) {
 	out.WriteString("static void child(void *unused)\n{\n\tlong r;\n" + w.childBody.String() + "}\n\n")
 	out.WriteString(floorTail[:strings.Index(floorTail, floorMain)])
 	out.WriteString("static void host(void)\n{\n" + w.hostBody.String() + "}\n\n" + w.inputs() + "\n")
-	out.WriteString(floorTail[strings.Index(floorTail, floorMain):])
+	out.WriteString(floorTail[strings.Index(floorTail, floorMain):] + "\n" + floorEntry)
 	return out.Bytes(), nil
 }
 

@@ -17,18 +17,19 @@ import (
 //
 // Maps that newuidmap(1) or newgidmap(1) has to write go by the number of a living process: such a request gets a
 // namespace of its own, made for it, of whose time the child is a small part.
+// The refilling begins when a quarter of the pool has been taken: until then a request wakes nobody.
 type Pool struct {
 	opener *Opener
-	ready  chan pooled
+	size   int
+	need   chan struct{} // to the refilling goroutine: look again
 	quit   chan struct{}
 	done   chan struct{}
 	once   sync.Once
-}
 
-// pooled is a namespace, or why there is none.
-type pooled struct {
-	x   opening
-	err error
+	mu      sync.Mutex
+	ready   []opening
+	failure error         // of the refilling, until somebody is told
+	news    chan struct{} // closed when there is something for those who wait; nil if nobody does
 }
 
 // NewPool keeps size (at least 1) namespaces ready, four fds each, or three with CAP_SETGID. They count against
@@ -37,39 +38,90 @@ func (o *Opener) NewPool(size int) (*Pool, error) {
 	if size < 1 {
 		return nil, &PlanError{Reason: ReasonBadRequest, Cause: fmt.Sprintf("a pool of %d user namespaces", size), Remedy: "keep at least one ready"}
 	}
-	// One more than the channel holds is in the goroutine's hand.
-	p := &Pool{opener: o, ready: make(chan pooled, size-1), quit: make(chan struct{}), done: make(chan struct{})}
+	p := &Pool{opener: o, size: size, ready: make([]opening, 0, size),
+		need: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	go p.refill()
 	return p, nil
 }
 
-// refill makes namespaces until the pool is closed. A failure is handed on in a namespace's place, and only when
-// somebody has taken it is the next one tried.
+// refill makes namespaces until the pool is full or one fails, and then sleeps until it is needed again.
 func (p *Pool) refill() {
 	defer close(p.done)
 	for {
-		made := p.make()
+		for p.wants() {
+			x, err := p.make()
+			p.put(x, err)
+		}
 		select {
-		case p.ready <- made:
+		case <-p.need:
 		case <-p.quit:
-			made.x.close()
 			return
 		}
 	}
 }
 
-func (p *Pool) make() pooled {
+// wants tells whether another namespace is to be made now.
+func (p *Pool) wants() bool {
+	select {
+	case <-p.quit:
+		return false
+	default:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ready) < p.size && p.failure == nil
+}
+
+func (p *Pool) put(x opening, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.failure = err
+	} else {
+		p.ready = append(p.ready, x)
+	}
+	if p.news != nil {
+		close(p.news)
+		p.news = nil
+	}
+}
+
+// take gives a namespace; or the failure that keeps the pool empty, which is then forgotten and tried again; or, if
+// there is neither, news to wait for.
+func (p *Pool) take() (x opening, news chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.ready) - 1
+	if last < p.size-p.size/4-1 {
+		select {
+		case p.need <- struct{}{}:
+		default:
+		}
+	}
+	switch {
+	case last >= 0:
+		x = p.ready[last]
+		p.ready = p.ready[:last]
+	case p.failure != nil:
+		err, p.failure = p.failure, nil
+	default:
+		if p.news == nil {
+			p.news = make(chan struct{})
+		}
+		news = p.news
+	}
+	return x, news, err
+}
+
+func (p *Pool) make() (opening, error) {
 	for {
 		t, err := p.opener.mechanism()
 		if err != nil {
-			return pooled{newOpening(), err}
+			return newOpening(), err
 		}
 		x, err := p.blank(t)
-		if err == nil {
-			return pooled{x, nil}
-		}
-		if !unavailable(err) || !p.opener.passOver(t, err) {
-			return pooled{newOpening(), err}
+		if err == nil || !unavailable(err) || !p.opener.passOver(t, err) {
+			return x, err
 		}
 	}
 }
@@ -107,22 +159,22 @@ func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 	if !m.Direct() {
 		return p.opener.OpenRaw(ctx, m)
 	}
-	var got pooled
-	select {
-	case got = <-p.ready:
-	default:
+	for {
+		x, news, err := p.take()
+		switch {
+		case err != nil:
+			return -1, err
+		case news == nil:
+			return p.fill(ctx, &x, m)
+		}
 		select {
-		case got = <-p.ready:
+		case <-news:
 		case <-ctx.Done():
 			return -1, &cancelledError{context.Cause(ctx)}
 		case <-p.done:
 			return -1, errPoolClosed
 		}
 	}
-	if got.err != nil {
-		return -1, got.err
-	}
-	return p.fill(ctx, &got.x, m)
 }
 
 var errPoolClosed = fmt.Errorf("userns: the Pool is closed: %w", os.ErrClosed)
@@ -140,16 +192,22 @@ func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
 	return x.ns, nil
 }
 
+// Ready is how many namespaces wait in the pool.
+func (p *Pool) Ready() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ready)
+}
+
 // Close ends the refilling and closes what is ready. Namespaces that were handed out stay.
 func (p *Pool) Close() error {
 	p.once.Do(func() { close(p.quit) })
 	<-p.done
-	for {
-		select {
-		case left := <-p.ready:
-			left.x.close()
-		default:
-			return nil
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.ready {
+		p.ready[i].close()
 	}
+	p.ready = nil
+	return nil
 }

@@ -86,8 +86,9 @@ func (m IDMap) checkLimits() error {
 			Detail: fmt.Sprintf("%d lines: %s", len(m), ReasonTooManyLines.text())}
 	}
 	size := 0
+	var line [40]byte
 	for i, e := range m {
-		size += len(e.appendLine(nil))
+		size += len(e.appendLine(line[:0]))
 		if size > MaxBytes {
 			return &MapError{Line: i + 1, Extent: e, Reason: ReasonTooLong,
 				Detail: fmt.Sprintf("%d bytes: %s", len(m.String()), ReasonTooLong.text())}

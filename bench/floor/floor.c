@@ -14,78 +14,6 @@
  * nothing here may use thread-local storage (errno).
  */
 
-/* spawn is clone3 for a child with a stack of its own: it calls body(arg), which never returns. */
-static long spawn(struct clone_args *a, void (*body)(void *), void *arg)
-{
-#if defined(__x86_64__)
-	long ret;
-	asm volatile("syscall\n\t"
-		     "test %%rax, %%rax\n\t"
-		     "jnz 1f\n\t"
-		     "mov %[arg], %%rdi\n\t"
-		     "call *%[body]\n\t"
-		     "hlt\n"
-		     "1:"
-		     : "=a"(ret)
-		     : "a"(__NR_clone3), "D"(a), "S"(sizeof *a), [body] "r"(body), [arg] "r"(arg)
-		     : "rcx", "r11", "memory");
-	return ret;
-#else
-	register long x8 asm("x8") = __NR_clone3;
-	register long x0 asm("x0") = (long)a;
-	register long x1 asm("x1") = sizeof *a;
-	asm volatile("svc 0\n\t"
-		     "cbnz x0, 1f\n\t"
-		     "mov x0, %[arg]\n\t"
-		     "blr %[body]\n\t"
-		     "brk 0\n"
-		     "1:"
-		     : "+r"(x0)
-		     : "r"(x8), "r"(x1), [body] "r"(body), [arg] "r"(arg)
-		     : "x30", "memory");
-	return x0;
-#endif
-}
-
-static void print(const char *s)
-{
-	long n = 0;
-	while (s[n])
-		n++;
-	sys(__NR_write, 2, (long)s, n, 0, 0, 0);
-}
-
-static char *put_number(char *to, long n)
-{
-	char digits[20];
-	int i = 0;
-	do
-		digits[i++] = '0' + n % 10;
-	while (n /= 10);
-	while (i)
-		*to++ = digits[--i];
-	return to;
-}
-
-static void fail(const char *what, long number)
-{
-	char text[24];
-	print("floor: ");
-	print(what);
-	print(" ");
-	*put_number(text, number < 0 ? -number : number) = 0;
-	print(text);
-	print("\n");
-	sys(__NR_exit_group, 125, 0, 0, 0, 0, 0);
-}
-
-static long must(long ret, const char *what)
-{
-	if (is_errno(ret))
-		fail(what, ret);
-	return ret;
-}
-
 /* A task is a child that shares this memory until its execve or its end. */
 struct task {
 	volatile unsigned tid; /* cleared by the kernel then (CLONE_CHILD_CLEARTID) */
@@ -305,17 +233,8 @@ static int one(void)
 	return status;
 }
 
-static long now(void)
-{
-	long ts[2];
-	sys(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)ts, 0, 0, 0, 0);
-	return ts[0] * 1000000000L + ts[1];
-}
-
 static void loop(long n)
 {
-	char text[64], *end = text;
-	const char *s;
 	long i, start = 0;
 	for (i = 0; i <= n; i++) {
 		if (i == 1)
@@ -323,56 +242,13 @@ static void loop(long n)
 		if (one() != 0)
 			fail("exit status of start", i);
 	}
-	start = now() - start;
-	end = put_number(end, n);
-	for (s = " starts "; *s;)
-		*end++ = *s++;
-	end = put_number(end, start);
-	for (s = " ns\n"; *s;)
-		*end++ = *s++;
-	sys(__NR_write, 1, (long)text, end - text, 0, 0, 0);
+	print_total(n, " starts ", now() - start);
 }
 
 static int run(long argc, char **argv)
 {
-	long n = 0;
-	const char *s;
 	if (argc < 2)
 		return one();
-	for (s = argv[1]; *s >= '0' && *s <= '9'; s++)
-		n = 10 * n + *s - '0';
-	loop(n);
+	loop(number(argv[1]));
 	return 0;
 }
-
-#if __STDC_HOSTED__
-int main(int argc, char **argv) { return run(argc, argv); }
-#else
-/* Without a C library the kernel's argument vector is all there is. */
-__attribute__((used)) static void from_kernel(long *stack)
-{
-	sys(__NR_exit_group, run(stack[0], (char **)(stack + 1)), 0, 0, 0, 0, 0);
-}
-
-#if defined(__x86_64__)
-asm(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall from_kernel\n\thlt\n");
-#else
-asm(".globl _start\n_start:\n\tmov x29, xzr\n\tmov x0, sp\n\tbl from_kernel\n\tbrk 0\n");
-#endif
-
-/* The compiler may call these two by itself. */
-void *memset(void *to, int c, unsigned long n)
-{
-	for (volatile char *p = to; n--; p++)
-		*p = c;
-	return to;
-}
-
-void *memcpy(void *to, const void *from, unsigned long n)
-{
-	const char *q = from;
-	for (volatile char *p = to; n--; p++)
-		*p = *q++;
-	return to;
-}
-#endif

@@ -1,0 +1,260 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+	"wolffia.dev/userns"
+)
+
+//go:embed floor/usernsfd.c
+var usernsFDFloor string
+
+// An FDWay is one way to open user namespaces as fds. Run makes batches, each of
+// which opens n and closes them, and tells what they took together.
+type FDWay struct {
+	Name  string
+	Run   func(batches, n int) (time.Duration, error)
+	Close func() error
+}
+
+// repeat makes a Run of a function that makes one batch and tells its time.
+func repeat(batch func(n int) (time.Duration, error)) func(int, int) (time.Duration, error) {
+	return func(batches, n int) (total time.Duration, err error) {
+		for range batches {
+			took, err := batch(n)
+			if err != nil {
+				return 0, err
+			}
+			total += took
+		}
+		return total, nil
+	}
+}
+
+// mostAtOnce is the largest batch.
+const mostAtOnce = 16
+
+// FDMaps are the maps that whoever runs this can write directly: as root three
+// extents, else the own ids.
+func FDMaps() (uid, gid userns.IDMap) {
+	if os.Geteuid() == 0 {
+		m := userns.IDMap{{Inside: 0, Outside: 100000, Length: 1000}, {Inside: 1000, Outside: 200000, Length: 1},
+			{Inside: 2000, Outside: 300000, Length: 65536}}
+		return m, m
+	}
+	return userns.IDMap{{Inside: 0, Outside: uint32(os.Geteuid()), Length: 1}}, userns.IDMap{{Inside: 0, Outside: uint32(os.Getegid()), Length: 1}}
+}
+
+// OpenedBy opens with prepared maps, as fds, by one mechanism.
+func OpenedBy(m userns.Mechanism) (*FDWay, error) {
+	o, err := userns.NewOpener(userns.Using(m))
+	if err != nil {
+		return nil, err
+	}
+	maps, err := o.Prepare(FDMaps())
+	if err != nil {
+		return nil, err
+	}
+	return &FDWay{string(m), rawBatch(o, maps), o.Close}, nil
+}
+
+func rawBatch(o *userns.Opener, maps *userns.Maps) func(int, int) (time.Duration, error) {
+	fds := make([]int, mostAtOnce)
+	return repeat(func(n int) (time.Duration, error) {
+		start := time.Now()
+		err := o.OpenMany(context.Background(), maps, fds[:n])
+		closeFDs(fds[:n])
+		return time.Since(start), err
+	})
+}
+
+// FilesBy opens as *os.File, maps checked each time: the convenient form. A
+// batch of several is opened by as many goroutines, as containerd's benchmark
+// does it.
+func FilesBy(m userns.Mechanism) (*FDWay, error) {
+	o, err := userns.NewOpener(userns.Using(m))
+	if err != nil {
+		return nil, err
+	}
+	uid, gid := FDMaps()
+	one := func() error {
+		file, err := o.Open(context.Background(), uid, gid)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	}
+	errs := make(chan error, mostAtOnce)
+	batch := func(n int) (time.Duration, error) {
+		start := time.Now()
+		if n == 1 {
+			err := one()
+			return time.Since(start), err
+		}
+		for range n {
+			go func() { errs <- one() }()
+		}
+		var failed []error
+		for range n {
+			failed = append(failed, <-errs)
+		}
+		return time.Since(start), errors.Join(failed...)
+	}
+	return &FDWay{string(m) + " files", repeat(batch), o.Close}, nil
+}
+
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// OpenedByHelpers opens with an ordinary user's ranges, which newuidmap(1) and newgidmap(1) write.
+func OpenedByHelpers() (*FDWay, error) {
+	facts, err := userns.Probe(userns.ProbeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	ids, err := userns.PlanMaps(userns.Request{Mode: userns.Auto}, facts)
+	if err != nil {
+		return nil, err
+	}
+	o, err := userns.NewOpener(userns.Using(userns.VM))
+	if err != nil {
+		return nil, err
+	}
+	maps, err := o.Prepare(ids.UID, ids.GID)
+	if err != nil {
+		return nil, err
+	}
+	if maps.Direct() {
+		return nil, fmt.Errorf("bench: this user writes its ranges itself: no helper is needed")
+	}
+	return &FDWay{"vm, helpers", rawBatch(o, maps), o.Close}, nil
+}
+
+// FullPool opens out of a pool that is full before each batch: a batch is the latency alone.
+func FullPool(size int) (*FDWay, error) { return pool("pool", size, true) }
+
+// Sustained opens out of a pool that refills meanwhile.
+func Sustained(size int) (*FDWay, error) { return pool("pool, sustained", size, false) }
+
+func pool(name string, size int, full bool) (*FDWay, error) {
+	o, err := userns.NewOpener()
+	if err != nil {
+		return nil, err
+	}
+	maps, err := o.Prepare(FDMaps())
+	if err != nil {
+		return nil, err
+	}
+	p, err := o.NewPool(size)
+	if err != nil {
+		return nil, err
+	}
+	fds := make([]int, mostAtOnce)
+	batch := func(n int) (time.Duration, error) {
+		if full {
+			for p.Ready() < size {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+		start := time.Now()
+		for i := range n {
+			fd, err := p.OpenRaw(context.Background(), maps)
+			if err != nil {
+				return 0, err
+			}
+			fds[i] = fd
+		}
+		closeFDs(fds[:n])
+		return time.Since(start), nil
+	}
+	return &FDWay{name, repeat(batch), func() error {
+		err := p.Close()
+		if err2 := o.Close(); err == nil {
+			err = err2
+		}
+		return err
+	}}, nil
+}
+
+// MapsAlone opens, writes and closes the map files of a child that is there already: what no way can go below that
+// is given a namespace and writes its maps.
+func MapsAlone() (*FDWay, error) {
+	noops, err := nsexec.NewNoops(unix.CLONE_NEWUSER, false)
+	if err != nil {
+		return nil, err
+	}
+	uid, gid := FDMaps()
+	files := []struct{ name, text string }{{"uid_map", uid.String()}, {"gid_map", gid.String()}}
+	if os.Geteuid() != 0 {
+		files = []struct{ name, text string }{files[0], {"setgroups", "deny"}, files[1]}
+	}
+	one := func() (time.Duration, error) {
+		c, err := noops.Start()
+		if err != nil {
+			return 0, err
+		}
+		dir := "/proc/" + strconv.Itoa(c.PID) + "/"
+		start := time.Now()
+		for _, f := range files {
+			if err := writeOnce(dir+f.name, f.text); err != nil {
+				return 0, err
+			}
+		}
+		took := time.Since(start)
+		if err := c.Kill(); err != nil {
+			return 0, err
+		}
+		return took, c.Reap(context.Background())
+	}
+	return &FDWay{"maps alone", repeat(func(n int) (total time.Duration, err error) {
+		for range n {
+			took, err := one()
+			if err != nil {
+				return 0, err
+			}
+			total += took
+		}
+		return total, nil
+	}), noops.Close}, nil
+}
+
+func writeOnce(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(text))
+	return err
+}
+
+// FDFloor is the floor in C: the calls of the mechanism vm, in a program of their own.
+func FDFloor(dir string) (*FDWay, error) {
+	f, err := compile([]byte(floorHead+usernsFDFloor+floorEntry), dir, "usernsfd", false)
+	if err != nil {
+		return nil, err
+	}
+	uid, gid := FDMaps()
+	run := func(batches, n int) (time.Duration, error) {
+		args := []string{strconv.Itoa(batches), strconv.Itoa(n), uid.String(), gid.String()}
+		if os.Geteuid() != 0 {
+			args = append(args, "deny")
+		}
+		return f.total(args...)
+	}
+	return &FDWay{"floor", run, func() error { return nil }}, nil
+}
