@@ -166,8 +166,8 @@ func pool(name string, size int, full bool) (*FDWay, error) {
 	fds := make([]int, mostAtOnce)
 	batch := func(n int) (time.Duration, error) {
 		if full {
-			for p.Ready() < size {
-				time.Sleep(100 * time.Microsecond)
+			if err := p.Fill(context.Background()); err != nil {
+				return 0, err
 			}
 		}
 		start := time.Now()

@@ -93,10 +93,7 @@ func (p *Pool) take() (x opening, news chan struct{}, err error) {
 	defer p.mu.Unlock()
 	last := len(p.ready) - 1
 	if last < p.size-p.size/4-1 {
-		select {
-		case p.need <- struct{}{}:
-		default:
-		}
+		p.wake()
 	}
 	switch {
 	case last >= 0:
@@ -105,12 +102,63 @@ func (p *Pool) take() (x opening, news chan struct{}, err error) {
 	case p.failure != nil:
 		err, p.failure = p.failure, nil
 	default:
-		if p.news == nil {
-			p.news = make(chan struct{})
-		}
-		news = p.news
+		news = p.wait()
 	}
 	return x, news, err
+}
+
+// wake has the refilling goroutine look again.
+func (p *Pool) wake() {
+	select {
+	case p.need <- struct{}{}:
+	default:
+	}
+}
+
+// wait is closed at the next put. Under the lock.
+func (p *Pool) wait() chan struct{} {
+	if p.news == nil {
+		p.news = make(chan struct{})
+	}
+	return p.news
+}
+
+// Fill waits until the pool is full; the error is that of the first namespace that can't be made.
+func (p *Pool) Fill(ctx context.Context) error {
+	for {
+		news, err := p.missing()
+		if news == nil {
+			return err
+		}
+		if err := p.await(ctx, news); err != nil {
+			return err
+		}
+	}
+}
+
+// missing is news to wait for while the pool isn't full.
+func (p *Pool) missing() (chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.failure
+	p.failure = nil
+	if err != nil || len(p.ready) == p.size {
+		return nil, err
+	}
+	p.wake()
+	return p.wait(), nil
+}
+
+// await waits for news, the context's end or the pool's.
+func (p *Pool) await(ctx context.Context, news chan struct{}) error {
+	select {
+	case <-news:
+		return nil
+	case <-ctx.Done():
+		return &cancelledError{context.Cause(ctx)}
+	case <-p.done:
+		return errPoolClosed
+	}
 }
 
 func (p *Pool) make() (opening, error) {
@@ -167,12 +215,8 @@ func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 		case news == nil:
 			return p.fill(ctx, &x, m)
 		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return -1, &cancelledError{context.Cause(ctx)}
-		case <-p.done:
-			return -1, errPoolClosed
+		if err := p.await(ctx, news); err != nil {
+			return -1, err
 		}
 	}
 }
