@@ -73,10 +73,12 @@ packages_with() {
 # tests_as USER REGEXP PACKAGE... in machines of this kernel and flavour.
 tests_as() {
 	[ $# -gt 2 ] || return 0
+	local skip=()
+	[ "$1" = root ] || skip=(-skip '^TestRoot')
 	WOLFFIA_VM_KERNEL=$kernel WOLFFIA_VM_FLAVOUR=$flavour WOLFFIA_VM_USER=$1 \
 		WOLFFIA_VM_SYSCTL=${SYSCTL-} WOLFFIA_VM_LOGIN=${LOGIN-} \
 		timed "Linux $kernel, $flavour, tests as $1" \
-		go test -v -count=1 -timeout=20m -trimpath -p=1 -exec "$PWD/test/vm/exec" -run "$2" "${@:3}"
+		go test -v -count=1 -timeout=20m -trimpath -p=1 -exec "$PWD/test/vm/exec" -run "$2" "${skip[@]}" "${@:3}"
 }
 
 tests() {

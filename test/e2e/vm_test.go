@@ -107,7 +107,7 @@ func TestVMHostView(t *testing.T) {
 
 // Layers: files of each are seen, a removed one is gone, changes are kept where --upper says, and each layer stays as it was.
 func TestVMLayers(t *testing.T) {
-	low, up := t.TempDir(), t.TempDir()
+	low, up := t.TempDir(), onDisk(t)
 	write(t, low+"/etc/low", "low\n", 0o644)
 	write(t, low+"/folder/file", "", 0o644)
 	layers := []string{"--lower", low}
@@ -115,7 +115,7 @@ func TestVMLayers(t *testing.T) {
 		return
 	}
 	mounts := read(t, "/proc/self/mountinfo")
-	script := "cat /etc/low; grep -c root /etc/passwd; rm -r /folder && mkdir /folder && ls /folder; echo new >/etc/low; cat /etc/low"
+	script := "set -e; cat /etc/low; grep -c root /etc/passwd; rm -r /folder && mkdir /folder && ls /folder; echo new >/etc/low; cat /etc/low"
 	for _, flags := range [][]string{layers, append(layers, "--map", "single"), append(layers, "--upper", up)} {
 		if r := run(t, inRoot(script, flags...)...); r.code != 0 || r.out != "low\n1\nnew\n" {
 			t.Errorf("%v: %+v", flags, r)
@@ -128,6 +128,17 @@ func TestVMLayers(t *testing.T) {
 		t.Errorf("kept in --upper: %q", text)
 	}
 	nothingLeft(t, token(), mounts)
+}
+
+// onDisk is a folder that is not on tmpfs, which holds no upper layer before Linux 6.6.
+func onDisk(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "e2e.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // explain tells this kernel's way to mount layers, and trace runs what explain tells.

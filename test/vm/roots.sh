@@ -12,7 +12,7 @@ accounts() {
 
 # The minimal flavour: busybox, and programs of this machine with their libraries.
 needed='bash dash newuidmap newgidmap setpriv unshare nsenter'
-wanted='slirp4netns pasta passt fuse-overlayfs fusermount3 crun runc strace ip nft iptables setcap getcap'
+wanted='prlimit slirp4netns pasta passt fuse-overlayfs fusermount3 crun runc strace ip nft iptables setcap getcap'
 
 # programs prints the needed ones and those of the wanted that are installed here.
 programs() {
@@ -48,13 +48,14 @@ build_minimal() {
 	say "building the minimal root file system"
 	rm -rf "$root_dir"
 	tmp=$root_dir/tmp
-	mkdir -p "$tmp"/{proc,sys,dev,run,tmp,root,home/user,etc,var/tmp,bin,usr/bin,usr/sbin,usr/lib}
+	mkdir -p "$tmp"/{proc,sys,dev,run,tmp,root,home/user,etc,mnt,opt,srv,var/tmp,var/lib,bin,usr/bin,usr/sbin,usr/lib}
 	chmod 1777 "$tmp/tmp" "$tmp/var/tmp"
 	add_busybox "$tmp"
 	for file in "${files[@]}"; do add_program "$tmp" "$file"; done
 	ln -sf ../usr/bin/dash "$tmp/bin/sh" # busybox's runs its own applets, whatever PATH says
 	printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n' >"$tmp/etc/passwd"
 	printf 'root:x:0:\nuser:x:1000:\n' >"$tmp/etc/group"
+	install -m 600 /dev/null "$tmp/etc/shadow"
 	printf 'passwd: files\ngroup: files\nhosts: files\n' >"$tmp/etc/nsswitch.conf"
 	: >"$tmp/etc/resolv.conf"
 	accounts "$tmp"
