@@ -63,8 +63,9 @@ apt_of() {
 		: >"$dir/status"
 		sources "$release" >"$dir/sources.list"
 		apt-get "${options[@]}" update >"$dir/log" 2>&1 || { cat "$dir/log" >&2 && die "apt-get update failed for $release"; }
-		touch "$dir/ready" "$dir/used"
+		touch "$dir/ready"
 	fi
+	touch "$dir/used"
 	"$command" "${options[@]}" "$@"
 }
 
