@@ -18,6 +18,9 @@ run: build   ## set this machine up, make a small root, run a first container as
 test:   ## every test: as an ordinary user, then the root-only ones when called by root
 	bash test/run.sh test
 
+test-vm:   ## TestVM… on other kernels in virtual machines: KERNELS="6.1 6.12" FLAVOURS=minimal PKGS=… RUN=…
+	bash test/vm.sh
+
 race:   ## the same, as the ordinary user, with the race detector (needs a C compiler)
 	bash test/run.sh race
 
@@ -41,6 +44,6 @@ clean:
 	rm -rf bin
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*##/ { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-.PHONY: build run test race bench fuzz lint install clean help
+.PHONY: build run test test-vm race bench fuzz lint install clean help

@@ -256,7 +256,8 @@ func limitText(v uint64) string {
 func (c *compiler) checkRoot() error {
 	kind, features := c.opts.Root.Kind, c.facts.Features
 	if !features.MountSetattr {
-		return &nsexec.UnsupportedError{Feature: "mount_setattr(2) (kernel " + c.facts.Kernel + ")", Since: "5.12", Errno: unix.ENOSYS}
+		return fmt.Errorf("%w\n  start it on Linux 5.12 or newer: no flag does without this call",
+			&nsexec.UnsupportedError{Feature: "mount_setattr(2) (kernel " + c.facts.Kernel + ")", Since: "5.12", Errno: unix.ENOSYS})
 	}
 	if r := c.opts.Root; c.idmappedRoot() && (r.Upper != "" || len(r.Lower) > 0) {
 		return &RequestError{"--upper, --lower", "a start by root idmaps its root, and only a single folder can be so far",

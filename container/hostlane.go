@@ -40,7 +40,7 @@ func (c *compiler) hostLane() []nsexec.HostStep {
 	h = append(h, c.mapSteps()...)
 	if c.idmappedRoot() {
 		h = append(h, nsexec.HostStep{Name: "idmap the root", Op: nsexec.OpIDMap, Save: rootTree, Man: "mount_setattr(2)",
-			Why: "files keep their owners on disk and appear under the container's ids"})
+			Why: "files keep their owners on disk and appear under the container's ids; private, or what is mounted in it would appear on the host"})
 	}
 	h = append(h, nsexec.HostStep{Name: "open the gate", Op: nsexec.OpGate, Data: nsexec.GateMaps, Why: "the maps are written", Man: "write(2)"})
 	if c.dropsDumpable() {

@@ -109,7 +109,9 @@ func (l *launch) write(path, data string) (int64, error) {
 	return int64(n), err
 }
 
-// idmap gives a detached mount the child's id map.
+// idmap gives a detached mount the child's id map, and ends its propagation: a
+// clone of a shared mount is shared with it, and what the child mounts in it would
+// appear on the host.
 func (l *launch) idmap(tree int) error {
 	path := "/proc/" + strconv.Itoa(l.child.PID) + "/ns/user"
 	userns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -118,7 +120,7 @@ func (l *launch) idmap(tree int) error {
 	}
 	defer unix.Close(userns)
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
-		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns)})
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Propagation: unix.MS_PRIVATE, Userns_fd: uint64(userns)})
 }
 
 // open lets the child pass a gate. Opening GateMaps ends our use of /proc/CHILD;

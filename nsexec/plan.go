@@ -89,7 +89,7 @@ func (h HostStep) String() string {
 	case OpJoin:
 		return "waitid(P_PIDFD, …) for " + h.Data
 	case OpIDMap:
-		return "mount_setattr(" + h.Save + ", \"\", AT_EMPTY_PATH|AT_RECURSIVE, {attr_set=MOUNT_ATTR_IDMAP, userns_fd=/proc/" + ChildPID + "/ns/user})"
+		return "mount_setattr(" + h.Save + ", \"\", AT_EMPTY_PATH|AT_RECURSIVE, {attr_set=MOUNT_ATTR_IDMAP, propagation=MS_PRIVATE, userns_fd=/proc/" + ChildPID + "/ns/user})"
 	case OpGate:
 		return "write(" + Lifeline + ", 1) opens the gate " + strconv.Quote(h.Data)
 	case OpKeep:

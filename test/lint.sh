@@ -32,7 +32,7 @@ pinned honnef.co/go/tools@v0.8.2 cmd/staticcheck
 
 echo "# shellcheck"
 if command -v shellcheck >/dev/null; then
-	shellcheck .ci/run test/*.sh
+	shellcheck -x -a .ci/run test/*.sh test/vm/vm test/vm/exec test/vm/guest/{initramfs,minimal-init,runner,tests}
 else
 	echo "shellcheck: not installed, NOT CHECKED" >&2
 fi

@@ -3,7 +3,7 @@
 #
 # Runs the Go tests (or benchmarks) of every package. Called by root, it sets the machine up, then runs them as
 # the ordinary user, and for `test` afterwards those whose names begin with TestRoot as root. Called by anybody
-# else, it runs all but those as the current user.
+# else, it runs all but those as the current user. Tests named TestVM… and TestRootVM… are for test/vm.sh.
 #
 # What the tests find in their environment:
 #   WOLFFIA_MUST_RUN   set: a test that would skip fails (set it empty to allow skips)
@@ -112,7 +112,7 @@ root_packages() {
 tests() {
 	export WOLFFIA_MUST_RUN=${WOLFFIA_MUST_RUN-1}
 	echo "# tests as $user"
-	go_test "$@" "${as_user[@]}" -skip '^TestRoot' -run "${RUN:-.}"
+	go_test "$@" "${as_user[@]}" -skip '^Test(Root|VM)' -run "${RUN:-.}"
 }
 
 root_tests() {
@@ -121,7 +121,7 @@ root_tests() {
 	[ "${PKGS-}" ] || mapfile -t packages < <(root_packages)
 	[ ${#packages[@]} -gt 0 ] || return 0
 	echo "# tests as root"
-	TMPDIR=$WOLFFIA_TEST_TMP go_test -run "${RUN:-^TestRoot}"
+	TMPDIR=$WOLFFIA_TEST_TMP go_test -skip '^TestRootVM' -run "${RUN:-^TestRoot}"
 }
 
 export CGO_ENABLED=0

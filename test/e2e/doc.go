@@ -14,9 +14,11 @@
 //	input_test.go     what is said when it can't be had?
 //	explain_test.go   what is planned, before anything runs?
 //	bundle_test.go    the files of crun spec and runc spec
+//	vm_test.go        what differs on other kernels?
 //
-// Most run as an ordinary user with subordinate ids; those named TestRoot… as root. The environment says what to
-// test: WOLFFIA_BIN (else it is built) and WOLFFIA_ROOTFS, a busybox root of the user's own (else it is made).
+// Most run as an ordinary user with subordinate ids; those named TestRoot… as root, and TestVM… and TestRootVM… in
+// virtual machines (test/vm.sh). The environment says what to test: WOLFFIA_BIN (else it is built) and WOLFFIA_ROOTFS,
+// a busybox root of the user's own (else it is made).
 //
 // Programs that a shell can't be are roles of the test binary itself (roles_test.go), which is executed again with
 // WOLFFIA_E2E_ROLE set, outside a container or, bound into a view of this machine, inside.
