@@ -64,7 +64,7 @@ func killAct(why string) act {
 }
 
 func reapAct() act {
-	return act{actReap, "reap the child", "waitid(P_PIDFD, pidfd, WEXITED|__WALL)", "nobody in the namespace shares our memory any more, and no zombie stays", "waitid(2)"}
+	return act{actReap, "reap the child before this one", "waitid(P_PIDFD, its pidfd, WEXITED|__WALL)", "this one still dies, and to wait for that would cost more than all else: at most one zombie", "waitid(2)"}
 }
 
 // fillActs write the maps of a namespace whose child may be dead.
@@ -136,11 +136,29 @@ func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) 
 	case actHelpers:
 		err = o.helpers(ctx, x, m)
 	case actReap:
-		err = x.child.reap(ctx)
+		err = o.retire(ctx, x.child)
 		x.child = nil
 	}
 	return err
 }
+
+// retire leaves a killed child to die and reaps the one before it, which is dead by now more often than not: waiting
+// for the scheduler to let a child die would cost more than all else. So there is at most one zombie.
+func (o *Opener) retire(ctx context.Context, c holder) error {
+	o.dying.Lock()
+	before := o.dying.child
+	o.dying.child = c
+	o.dying.Unlock()
+	if before == nil {
+		return nil
+	}
+	return before.reap(ctx)
+}
+
+// Settle waits until the last child is dead and reaped. Until then it shares our memory (mechanism vm), and who has
+// privilege over its namespace could read it through /proc/PID/mem: settle before you let a process that you don't
+// trust into a namespace that was just opened. [Open] and [Opener.Close] do it by themselves.
+func (o *Opener) Settle(ctx context.Context) error { return o.retire(ctx, nil) }
 
 var denyText = []byte("deny")
 

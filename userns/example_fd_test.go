@@ -165,8 +165,8 @@ func ExampleExplain() {
 	//      take the namespace: the fd that is asked for; before Linux 6.11 it is open("/proc/PID/ns/user")  [ioctl_pidfd(2)]
 	//   5  pidfd_send_signal(pidfd, SIGKILL)
 	//      kill the child: its success proves that PID was our child's until now; it dies while the maps are written  [pidfd_send_signal(2)]
-	//   6  waitid(P_PIDFD, pidfd, WEXITED|__WALL)
-	//      reap the child: nobody in the namespace shares our memory any more, and no zombie stays  [waitid(2)]
+	//   6  waitid(P_PIDFD, its pidfd, WEXITED|__WALL)
+	//      reap the child before this one: this one still dies, and to wait for that would cost more than all else: at most one zombie  [waitid(2)]
 	//
 	// For each request, with maps that we write ourselves:
 	//   1  write(uid_map)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"wolffia.dev/nsexec"
 )
 
@@ -66,6 +68,11 @@ type Opener struct {
 	facts   *Facts          // without sub-ids and helpers, until a map needs them
 	fault   *actFault       // for tests
 
+	dying struct { // the last child, killed and not yet reaped
+		sync.Mutex
+		child holder
+	}
+
 	mu     sync.Mutex
 	full   bool // facts are all there
 	report Report
@@ -102,8 +109,9 @@ func NewOpener(opts ...Option) (*Opener, error) {
 	return o, nil
 }
 
-// Close gives back what the Opener holds. Namespaces that it opened stay.
+// Close settles and gives back what the Opener holds. Namespaces that it opened stay.
 func (o *Opener) Close() error {
+	settled := o.Settle(context.Background())
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
@@ -113,7 +121,7 @@ func (o *Opener) Close() error {
 	if o.now != nil {
 		o.past, o.now = append(o.past, o.now.maker), nil
 	}
-	var errs []error
+	errs := []error{settled}
 	for _, m := range o.past {
 		errs = append(errs, m.close())
 	}
@@ -195,7 +203,8 @@ func (o *Opener) Open(ctx context.Context, uid, gid IDMap) (*os.File, error) {
 }
 
 // OpenRaw is Open for prepared maps; the fd, close-on-exec, is the caller's. With the mechanism vm and maps that are
-// written directly it allocates nothing.
+// written directly it allocates nothing. The namespace's child has been killed, but may still be dying: see
+// [Opener.Settle].
 func (o *Opener) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 	fds := [1]int{-1}
 	err := o.OpenMany(ctx, m, fds[:])
@@ -228,10 +237,27 @@ func (o *Opener) openSome(ctx context.Context, m *Maps, fds []int) error {
 		if err != nil {
 			return err
 		}
-		if err = o.openBy(ctx, t, m, fds); err == nil || !unavailable(err) || !o.passOver(t, err) {
+		err = o.openBy(ctx, t, m, fds)
+		if exhausted(err) && o.settled(ctx) {
+			err = o.openBy(ctx, t, m, fds)
+		}
+		if err == nil || !unavailable(err) || !o.passOver(t, err) {
 			return err
 		}
 	}
+}
+
+// exhausted tells that a limit was reached which a zombie of ours counts against.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EMFILE)
+}
+
+// settled is Settle, and whether there was a child to wait for.
+func (o *Opener) settled(ctx context.Context) bool {
+	o.dying.Lock()
+	had := o.dying.child != nil
+	o.dying.Unlock()
+	return had && o.Settle(ctx) == nil
 }
 
 // openBy opens len(fds) namespaces by one mechanism: all children are made, all maps written, all ends waited for.

@@ -52,6 +52,9 @@ func (p *Pool) refill() {
 			x, err := p.make()
 			p.put(x, err)
 		}
+		if err := p.opener.Settle(context.Background()); err != nil { // for a pool keeps no process
+			p.put(newOpening(), err)
+		}
 		select {
 		case <-p.need:
 		case <-p.quit:

@@ -70,6 +70,9 @@ func TestPoolIsBounded(t *testing.T) {
 	defer o.Close()
 	m := prepare(t, o)
 	openOften(t, o, 1)
+	if err := o.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	before := openFDs()
 	p, err := o.NewPool(5)
 	if err != nil {

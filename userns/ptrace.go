@@ -31,7 +31,7 @@ import (
 //	open /proc/PID/uid_map, …; PIDFD_GET_USER_NAMESPACE
 //	pidfd_send_signal(SIGKILL)
 //	write the maps
-//	waitid(P_PIDFD)
+//	waitid(P_PIDFD) of the child before
 //
 // It costs a copy of our page tables, which grows with the heap, and an execve
 // of this program, only to throw both away. It is what containerd does

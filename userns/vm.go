@@ -13,15 +13,18 @@ package userns
 //	ioctl(pidfd, PIDFD_GET_USER_NAMESPACE)
 //	pidfd_send_signal(pidfd, SIGKILL) ────────────────▶ †
 //	write uid_map, setgroups, gid_map
-//	waitid(P_PIDFD)
+//	waitid(P_PIDFD) of the child before
 //
-// Three things make it fast and keep it safe:
+// Four things make it fast and keep it safe:
 //
 //   - Order. The maps can be written when the child is dead: an open uid_map
 //     holds the namespace, not the process (proc_id_map_open(),
 //     fs/proc/base.c). So the child is killed as soon as everything is open,
-//     and dies while we write. When the caller gets the fd, nobody in the
-//     namespace shares our memory any more, and no zombie is left.
+//     and dies while we write.
+//   - Laziness. When a killed process is dead is the scheduler's choice, and on
+//     a busy machine it takes longer than everything else. So nobody waits for
+//     it: each opening reaps the child of the one before, and there is at most
+//     one zombie. Opener.Settle waits.
 //   - Identity. Paths below /proc go by a number. A successful
 //     pidfd_send_signal(2) behind the opens proves that the number was our
 //     child's all the time: nobody had reaped it.

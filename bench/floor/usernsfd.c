@@ -1,7 +1,7 @@
 /*
  * The floor of a user namespace fd: the system calls of wolffia's mechanism vm
  * and nothing else (package userns, vm.go): a child that shares memory and fds,
- * everything opened, the child killed, the maps written, the child reaped.
+ * everything opened, the child killed, the maps written, the child before it reaped.
  *
  *	usernsfd N BATCH UID_MAP GID_MAP [deny]
  *
@@ -18,7 +18,8 @@ struct namespace {
 	char stack[4096] __attribute__((aligned(16)));
 };
 
-static struct namespace list[most];
+/* Two, since the last child of a batch may still be dying on its stack when the next batch begins. */
+static struct namespace lists[2][most], *list = lists[0];
 static struct { int fd; short events, revents; } self = { -1, 1 /* POLLIN */, 0 };
 static const char *uid_text, *gid_text;
 static int deny;
@@ -81,22 +82,28 @@ static void fill(struct namespace *n)
 	write_close(n->gid_map, gid_text);
 }
 
-static void reap(struct namespace *n)
+/* retire leaves n's child to die and reaps the one before it. */
+static void retire(struct namespace *n)
 {
+	static int before = -1;
 	int info[32];
-	must(sys(__NR_waitid, P_PIDFD, n->pidfd, (long)info, WEXITED | __WALL, 0, 0), "waitid");
-	sys(__NR_close, n->pidfd, 0, 0, 0, 0, 0);
+	if (before >= 0) {
+		must(sys(__NR_waitid, P_PIDFD, before, (long)info, WEXITED | __WALL, 0, 0), "waitid");
+		sys(__NR_close, before, 0, 0, 0, 0, 0);
+	}
+	before = n->pidfd;
 }
 
 static void batch(long size)
 {
 	long i;
+	list = list == lists[0] ? lists[1] : lists[0];
 	for (i = 0; i < size; i++)
 		make(&list[i]);
 	for (i = 0; i < size; i++)
 		fill(&list[i]);
 	for (i = 0; i < size; i++)
-		reap(&list[i]);
+		retire(&list[i]);
 	for (i = 0; i < size; i++)
 		sys(__NR_close, list[i].ns, 0, 0, 0, 0, 0);
 }
