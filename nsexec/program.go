@@ -48,7 +48,7 @@ func programSteps(path string, argv []string, core unix.Rlimit) Program {
 		Dup3(Slot("null"), Int(0), 0).Named("stdin"),
 		Dup3(Slot("stderr"), Int(1), 0).Named("stdout"),
 		Dup3(Slot("stderr"), Int(2), 0).Named("stderr"),
-		CloseRange(3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC).Named("close all else"),
+		CloseRange(3, ^uint32(0), 0).Named("close all else"),
 		Setrlimit("RLIMIT_CORE", unix.RLIMIT_CORE, core.Cur, core.Max).Named("core dumps as before"),
 		UnblockSignals().Named("unblock signals"),
 		Execve(path, argv, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}).Named("execute"),

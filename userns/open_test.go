@@ -386,3 +386,45 @@ func TestThreadsStay(t *testing.T) {
 		}
 	}
 }
+
+// At most one child is waited for by nobody, and none after Settle: nobody else shares our memory then.
+func TestAtMostOneZombie(t *testing.T) {
+	defer leaks(t)()
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		defer o.Close()
+		m, fds := prepare(t, o), make([]int, 20)
+		for range 5 {
+			if err := o.OpenMany(t.Context(), m, fds); err != nil {
+				t.Fatal(err)
+			}
+			for i := range fds {
+				closeFD(&fds[i])
+			}
+			if n := len(ownChildren(t)); n > 1 {
+				t.Errorf("%s: %d children after an opening", mechanism, n)
+			}
+		}
+		if err := o.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if left := ownChildren(t); len(left) > 0 {
+			t.Errorf("%s: children after Settle: %v", mechanism, left)
+		}
+	}
+}
+
+// ownChildren are the pids of this process's children, zombies included.
+func ownChildren(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(files) == 0 {
+		missing(t, "CONFIG_PROC_CHILDREN")
+	}
+	var list []string
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a thread may be gone
+		list = append(list, strings.Fields(string(text))...)
+	}
+	return list
+}

@@ -118,7 +118,7 @@ static void program_child(void *arg)
 	sys(__NR_dup3, t->null, 0, 0, 0, 0, 0);
 	sys(__NR_dup3, t->pipe[1], 1, 0, 0, 0, 0);
 	sys(__NR_dup3, t->pipe[1], 2, 0, 0, 0, 0);
-	sys(__NR_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC, 0, 0, 0);
+	sys(__NR_close_range, 3, ~0U, 0, 0, 0, 0);
 	sys(__NR_prlimit64, 0, 4 /* RLIMIT_CORE */, (long)t->core, 0, 0, 0);
 	sys(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&none, 0, 8, 0, 0);
 	sys(__NR_execve, (long)t->path, (long)t->argv, (long)env, 0, 0, 0);
