@@ -4,9 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +21,6 @@ var usernsFDFloor string
 // An FDWay is one way to open user namespaces as fds. Run makes batches, each of
 // which opens n and closes them, and tells what they took together.
 type FDWay struct {
-	Name  string
 	Run   func(batches, n int) (time.Duration, error)
 	Close func() error
 }
@@ -42,6 +41,35 @@ func repeat(batch func(n int) (time.Duration, error)) func(int, int) (time.Durat
 
 // mostAtOnce is the largest batch.
 const mostAtOnce = 16
+
+// ErrNoHelpers tells that this user's ranges are written without newuidmap(1).
+var ErrNoHelpers = errors.New("bench: this user writes all maps itself: newuidmap is not needed")
+
+// FDNames are all ways, by the names of their benchmarks.
+func FDNames() []string {
+	return []string{"ptrace", "ptrace-raw", "fork", "fork-raw", "vm", "vm-raw", "floor", "maps", "pool", "pool-sustained", "helpers"}
+}
+
+// NewFDWay prepares one of them; the floor is compiled in dir. What can't be had
+// here is ErrNoCompiler or ErrNoHelpers.
+func NewFDWay(name, dir string) (*FDWay, error) {
+	switch name {
+	case "floor":
+		return FDFloor(dir)
+	case "maps":
+		return MapsAlone()
+	case "pool":
+		return pool(64, true)
+	case "pool-sustained":
+		return pool(64, false)
+	case "helpers":
+		return OpenedByHelpers()
+	}
+	if m, raw := strings.CutSuffix(name, "-raw"); raw {
+		return OpenedBy(userns.Mechanism(m))
+	}
+	return FilesBy(userns.Mechanism(name))
+}
 
 // FDMaps are the maps that whoever runs this can write directly: as root three
 // extents, else the own ids.
@@ -64,7 +92,7 @@ func OpenedBy(m userns.Mechanism) (*FDWay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FDWay{string(m), rawBatch(o, maps), o.Close}, nil
+	return &FDWay{rawBatch(o, maps), o.Close}, nil
 }
 
 func rawBatch(o *userns.Opener, maps *userns.Maps) func(int, int) (time.Duration, error) {
@@ -77,39 +105,22 @@ func rawBatch(o *userns.Opener, maps *userns.Maps) func(int, int) (time.Duration
 	})
 }
 
-// FilesBy opens as *os.File, maps checked each time: the convenient form. A
-// batch of several is opened by as many goroutines, as containerd's benchmark
-// does it.
+// FilesBy opens as *os.File, maps checked for each batch: the convenient form.
 func FilesBy(m userns.Mechanism) (*FDWay, error) {
 	o, err := userns.NewOpener(userns.Using(m))
 	if err != nil {
 		return nil, err
 	}
 	uid, gid := FDMaps()
-	one := func() error {
-		file, err := o.Open(context.Background(), uid, gid)
-		if err != nil {
-			return err
-		}
-		return file.Close()
-	}
-	errs := make(chan error, mostAtOnce)
 	batch := func(n int) (time.Duration, error) {
 		start := time.Now()
-		if n == 1 {
-			err := one()
-			return time.Since(start), err
+		files, err := o.OpenBatch(context.Background(), uid, gid, n)
+		for _, f := range files {
+			f.Close()
 		}
-		for range n {
-			go func() { errs <- one() }()
-		}
-		var failed []error
-		for range n {
-			failed = append(failed, <-errs)
-		}
-		return time.Since(start), errors.Join(failed...)
+		return time.Since(start), err
 	}
-	return &FDWay{string(m) + " files", repeat(batch), o.Close}, nil
+	return &FDWay{repeat(batch), o.Close}, nil
 }
 
 func closeFDs(fds []int) {
@@ -139,18 +150,14 @@ func OpenedByHelpers() (*FDWay, error) {
 		return nil, err
 	}
 	if maps.Direct() {
-		return nil, fmt.Errorf("bench: this user writes its ranges itself: no helper is needed")
+		return nil, ErrNoHelpers
 	}
-	return &FDWay{"vm, helpers", rawBatch(o, maps), o.Close}, nil
+	return &FDWay{rawBatch(o, maps), o.Close}, nil
 }
 
-// FullPool opens out of a pool that is full before each batch: a batch is the latency alone.
-func FullPool(size int) (*FDWay, error) { return pool("pool", size, true) }
-
-// Sustained opens out of a pool that refills meanwhile.
-func Sustained(size int) (*FDWay, error) { return pool("pool, sustained", size, false) }
-
-func pool(name string, size int, full bool) (*FDWay, error) {
+// pool opens out of a pool: one that is full before each batch, so that a batch
+// is the latency alone, or one that refills meanwhile.
+func pool(size int, full bool) (*FDWay, error) {
 	o, err := userns.NewOpener()
 	if err != nil {
 		return nil, err
@@ -181,7 +188,7 @@ func pool(name string, size int, full bool) (*FDWay, error) {
 		closeFDs(fds[:n])
 		return time.Since(start), nil
 	}
-	return &FDWay{name, repeat(batch), func() error {
+	return &FDWay{repeat(batch), func() error {
 		err := p.Close()
 		if err2 := o.Close(); err == nil {
 			err = err2
@@ -220,7 +227,7 @@ func MapsAlone() (*FDWay, error) {
 		}
 		return took, c.Reap(context.Background())
 	}
-	return &FDWay{"maps alone", repeat(func(n int) (total time.Duration, err error) {
+	return &FDWay{repeat(func(n int) (total time.Duration, err error) {
 		for range n {
 			took, err := one()
 			if err != nil {
@@ -256,5 +263,25 @@ func FDFloor(dir string) (*FDWay, error) {
 		}
 		return f.total(args...)
 	}
-	return &FDWay{"floor", run, func() error { return nil }}, nil
+	return &FDWay{run, func() error { return nil }}, nil
+}
+
+// HoldFDs opens n user namespaces and keeps them.
+func HoldFDs(n int) (release func(), err error) {
+	o, err := userns.NewOpener()
+	if err != nil {
+		return nil, err
+	}
+	maps, err := o.Prepare(FDMaps())
+	if err != nil {
+		return nil, err
+	}
+	fds := make([]int, n)
+	if err := o.OpenMany(context.Background(), maps, fds); err != nil {
+		return nil, err
+	}
+	return func() {
+		closeFDs(fds)
+		o.Close()
+	}, nil
 }

@@ -51,7 +51,7 @@ func Parent(fd int) (*os.File, error) {
 			unix.ENOTTY: notNamespace,
 		})
 	}
-	return os.NewFile(uintptr(parent), "user namespace"), nil
+	return newFile(parent), nil
 }
 
 // OwnerUID is the user who made the namespace and so has every capability over it, as an id of our own namespace, or

@@ -189,18 +189,34 @@ func (o *Opener) factsFor(uid, gid IDMap) (*Facts, error) {
 	return facts, nil
 }
 
-// Open is [Open] with what the Opener knows already.
+// Open is [Open] with what the Opener knows already. The namespace's child has been killed, but may still be dying: see
+// [Opener.Settle].
 func (o *Opener) Open(ctx context.Context, uid, gid IDMap) (*os.File, error) {
+	files, err := o.OpenBatch(ctx, uid, gid, 1)
+	if err != nil {
+		return nil, err
+	}
+	return files[0], nil
+}
+
+// OpenBatch opens n namespaces with the same maps at once: children die while others are made.
+func (o *Opener) OpenBatch(ctx context.Context, uid, gid IDMap, n int) ([]*os.File, error) {
 	m, err := o.Prepare(uid, gid)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := o.OpenRaw(ctx, m)
-	if err != nil {
+	fds := make([]int, n)
+	if err := o.OpenMany(ctx, m, fds); err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), "user namespace"), nil
+	files := make([]*os.File, n)
+	for i, fd := range fds {
+		files[i] = newFile(fd)
+	}
+	return files, nil
 }
+
+func newFile(fd int) *os.File { return os.NewFile(uintptr(fd), "user namespace") }
 
 // OpenRaw is Open for prepared maps; the fd, close-on-exec, is the caller's. With the mechanism vm and maps that are
 // written directly it allocates nothing. The namespace's child has been killed, but may still be dying: see

@@ -202,7 +202,7 @@ func (p *Pool) Open(ctx context.Context, uid, gid IDMap) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), "user namespace"), nil
+	return newFile(fd), nil
 }
 
 // OpenRaw is [Opener.OpenRaw] out of the pool. It allocates nothing.

@@ -26,8 +26,8 @@ import (
 // settings are the command line.
 type settings struct {
 	wolffia, empty, rootfs, work, csv string
-	rounds, loop, many, worker        int
-	check                             bool
+	rounds, loop, many, worker, held  int
+	check, fds                        bool
 }
 
 func main() {
@@ -41,6 +41,8 @@ func main() {
 	flag.IntVar(&s.loop, "loop", 20, "starts in a loop, for a fifth as many rounds")
 	flag.IntVar(&s.many, "many", 1000, "containers in one process")
 	flag.BoolVar(&s.check, "check", false, "exit with 1 if a goal is missed")
+	flag.BoolVar(&s.fds, "fds", false, "measure user namespace fds instead of starts; as root, with root's maps")
+	flag.IntVar(&s.held, "held", 0, "of a worker: hold so many user namespaces")
 	flag.IntVar(&s.worker, "worker", -1, "be a worker with a heap of so many MiB")
 	flag.Parse()
 	if err := run(&s); err != nil {
@@ -51,7 +53,10 @@ func main() {
 
 func run(s *settings) error {
 	if s.worker >= 0 {
-		return serve(s.rootfs, s.worker<<20)
+		return serve(s)
+	}
+	if s.fds {
+		return compareFDs(s)
 	}
 	if s.rootfs == "" || s.wolffia == "" {
 		return fmt.Errorf("-wolffia and -rootfs are needed; bash bench/compare.sh gives them")
@@ -73,7 +78,12 @@ func run(s *settings) error {
 			return err
 		}
 	}
-	fmt.Println(strings.Join(versions(s), "\n") + "\n\n" + t.String())
+	return s.print(t, versions(s))
+}
+
+// print shows a table under what it was measured on, and keeps the samples.
+func (s *settings) print(t *table, machine []string) error {
+	fmt.Println(strings.Join(machine, "\n") + "\n\n" + t.String())
 	if s.csv != "" {
 		if err := os.WriteFile(s.csv, []byte(t.csv()), 0o644); err != nil {
 			return err

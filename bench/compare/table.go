@@ -79,7 +79,13 @@ func (t *table) missed() int {
 	return n
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
+// ms is a time with the digits that mean something.
+func ms(d time.Duration) string {
+	if d < time.Millisecond {
+		return fmt.Sprintf("%.4f", d.Seconds()*1000)
+	}
+	return fmt.Sprintf("%.2f", d.Seconds()*1000)
+}
 
 // String is Markdown: the rows with goals, those without, and the medians.
 func (t *table) String() string {

@@ -17,8 +17,12 @@ import (
 // serve is a worker: a running Go program with a heap, which starts containers
 // when told to. A line "auto N" or "single N" is answered with the nanoseconds
 // that N starts took. End of file ends it.
-func serve(rootfs string, heap int) error {
-	defer bench.BigHeap(heap)()
+func serve(s *settings) error {
+	defer bench.BigHeap(s.worker << 20)()
+	if s.fds {
+		return serveFDs(s.held)
+	}
+	rootfs := s.rootfs
 	spawner := nsexec.NewSpawner()
 	plans := map[string]*container.Plan{}
 	for _, v := range []bench.Variant{subIDs, singleID} {
@@ -31,15 +35,21 @@ func serve(rootfs string, heap int) error {
 		}
 		plans[string(v.Map)] = plan
 	}
+	return answer(func(mode string, n int) (time.Duration, error) { return bench.Loop(spawner, plans[mode], n) })
+}
+
+// answer reads lines "WHAT N" until the end of file and prints the nanoseconds
+// that N of them took.
+func answer(loop func(what string, n int) (time.Duration, error)) error {
 	for {
-		var mode string
+		var what string
 		var n int
-		if _, err := fmt.Scanln(&mode, &n); err == io.EOF {
+		if _, err := fmt.Scanln(&what, &n); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		took, err := bench.Loop(spawner, plans[mode], n)
+		took, err := loop(what, n)
 		if err != nil {
 			return err
 		}
@@ -56,7 +66,7 @@ type worker struct {
 }
 
 // startWorker starts this program as a worker with a heap of so many MiB.
-func startWorker(s *settings, heap int) (*worker, error) {
+func startWorker(s *settings, heap int, more ...string) (*worker, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -68,7 +78,7 @@ func startWorker(s *settings, heap int) (*worker, error) {
 		return nil, err
 	}
 	defer outW.Close()
-	p, err := os.StartProcess("/proc/self/exe", []string{"compare", "-worker", strconv.Itoa(heap), "-rootfs", s.rootfs},
+	p, err := os.StartProcess("/proc/self/exe", append([]string{"compare", "-worker", strconv.Itoa(heap), "-rootfs", s.rootfs}, more...),
 		&os.ProcAttr{Files: []*os.File{inR, outW, os.Stderr}})
 	if err != nil {
 		inW.Close()
@@ -79,8 +89,10 @@ func startWorker(s *settings, heap int) (*worker, error) {
 }
 
 // loop has the worker start n containers.
-func (w *worker) loop(mode userns.Mode, n int) (time.Duration, error) {
-	if _, err := fmt.Fprintf(w.in, "%s %d\n", mode, n); err != nil {
+func (w *worker) loop(mode userns.Mode, n int) (time.Duration, error) { return w.ask(string(mode), n) }
+
+func (w *worker) ask(what string, n int) (time.Duration, error) {
+	if _, err := fmt.Fprintf(w.in, "%s %d\n", what, n); err != nil {
 		return 0, err
 	}
 	if !w.out.Scan() {
