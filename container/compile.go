@@ -46,7 +46,7 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 		return nil, err
 	}
 	tree, err := c.tree()
-	if err != nil {
+	if err = errors.Join(err, c.checkTrees()); err != nil {
 		return nil, err
 	}
 	c.childLane(tree)
@@ -72,6 +72,7 @@ type compiler struct {
 	phases   []Phase
 	marks    []Phase // of the mounts: First counts from 0 in the tree
 	warnings []string
+	trees    []hostTree
 	sealed   []string // fresh mounts to be made read-only at the end
 }
 

@@ -91,8 +91,8 @@ func hintCases(t testing.TB) []hintCase {
 		{"helper refuses", user, host, "wait for the helpers", 0, Policy{}, nil, []string{"/etc/subuid", "--map single"}, nil},
 		{"no idmap", root, host, "idmap the root", unix.EINVAL, Policy{}, nil, []string{"/images/base", "--map host", "ext4"}, nil},
 		{"idmapped already", root, host, "idmap the root", unix.EPERM, Policy{}, nil, []string{"already is", "--map host"}, nil},
-		{"root can't be cloned", root, host, "clone the root's mount", unix.EINVAL, Policy{}, nil, []string{"--map host"}, nil},
-		{"fds of the root", root, host, "clone the root's mount", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, []string{"--map host"}},
+		{"root can't be cloned", root, host, "clone the mount of the root", unix.EINVAL, Policy{}, nil, []string{"--map host"}, nil},
+		{"fds of the root", root, host, "clone the mount of the root", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, []string{"--map host"}},
 
 		// Mounts.
 		{"podman#20453", user, child, "mount proc", unix.EPERM, Policy{}, nil, []string{"mount too revealing", "unmask=/proc/*", "second proc", "--share pid"}, nil},

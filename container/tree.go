@@ -54,6 +54,9 @@ func (c *compiler) propagation() uint64 {
 
 // rootSteps assemble the root itself.
 func (c *compiler) rootSteps(t *mount.Tree) {
+	if c.idmappedRoot() {
+		c.inherit(c.rootTree())
+	}
 	switch r := c.opts.Root; r.Kind {
 	case RootHost:
 		c.hostView(t)
