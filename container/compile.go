@@ -73,7 +73,8 @@ type compiler struct {
 	marks    []Phase // of the mounts: First counts from 0 in the tree
 	warnings []string
 	trees    []hostTree
-	sealed   []string // fresh mounts to be made read-only at the end
+	mountNS  []mapNamespace // of the mounts' own maps
+	sealed   []string       // fresh mounts to be made read-only at the end
 }
 
 // warn notes what differs from what was asked for.

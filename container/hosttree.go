@@ -18,6 +18,7 @@ type hostTree struct {
 	flags       uint64 // of the clone: AT_RECURSIVE
 	mapFlags    uint64 // of the id map: the same
 	propagation uint64 // MS_PRIVATE or MS_SLAVE
+	userns      string // slot of a user namespace with the mount's own map; "" is the container's map
 }
 
 // rootTree is the root of a start by root.
@@ -29,23 +30,38 @@ func (c *compiler) rootTree() hostTree {
 // inherit adds a tree to those that the child gets.
 func (c *compiler) inherit(h hostTree) { c.trees = append(c.trees, h) }
 
-// treeSteps are made before the child is.
+// treeSteps are made before the child is. A map of a mount's own is given here:
+// if the kernel refuses it, there is no container yet.
 func (c *compiler) treeSteps() (steps []nsexec.HostStep) {
+	for _, n := range c.mountNS {
+		steps = append(steps, nsexec.HostStep{Name: "user namespace of an id map", Op: nsexec.OpUserns, Save: n.slot,
+			UIDMap: n.uid, GIDMap: n.gid, Man: "user_namespaces(7)",
+			Why: "mount_setattr(2) takes a map from a namespace that has it; no process stays in this one"})
+	}
 	for _, t := range c.trees {
 		steps = append(steps,
 			nsexec.HostStep{Name: "clone the mount of " + t.what, Op: nsexec.OpOpenTree, Path: t.source, Save: t.slot, Flags: t.flags,
 				Man: "open_tree(2)", Why: "only the launcher has the privilege over its file system that an id map needs"},
 			nsexec.HostStep{Name: "propagation of " + t.what, Op: nsexec.OpPropagation, Save: t.slot, Flags: t.propagation,
 				Man: "mount_setattr(2)", Why: "the clone of a shared mount is its peer: what the child mounts in it would appear on the host"})
+		if t.userns != "" {
+			steps = append(steps, t.mapStep("files keep their owners on disk and appear under the ids that this mount's map gives them"))
+		}
 	}
 	return steps
+}
+
+func (t hostTree) mapStep(why string) nsexec.HostStep {
+	return nsexec.HostStep{Name: "idmap " + t.what, Op: nsexec.OpIDMap, Save: t.slot, Userns: t.userns, Flags: t.mapFlags,
+		Man: "mount_setattr(2)", Why: why}
 }
 
 // mapTreeSteps give the mounts the container's id map, which has to be written.
 func (c *compiler) mapTreeSteps() (steps []nsexec.HostStep) {
 	for _, t := range c.trees {
-		steps = append(steps, nsexec.HostStep{Name: "idmap " + t.what, Op: nsexec.OpIDMap, Save: t.slot, Flags: t.mapFlags,
-			Man: "mount_setattr(2)", Why: "files keep their owners on disk and appear under the container's ids"})
+		if t.userns == "" {
+			steps = append(steps, t.mapStep("files keep their owners on disk and appear under the container's ids"))
+		}
 	}
 	return steps
 }

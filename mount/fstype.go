@@ -8,19 +8,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FSType is the type of the file system that a path lies on, as in /proc/self/mountinfo: "ext4", "fuse.sshfs". It asks
-// the mount table and not the file system, whose server may be dead: statfs(2) would wait for it. A path is followed
-// as open(2) follows it. Linux 5.2 (open_tree(2)); the error is an errno.
-func FSType(path string) (string, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(fd)
-	return fsTypeOf(fd), nil
+// A Filesystem is one line of mountinfo, as far as id maps need it.
+type Filesystem struct {
+	At   string `json:"at"`   // where it is mounted
+	Type string `json:"type"` // "ext4", "fuse.sshfs"
 }
 
-// fsTypeOf is the same of an open file; "" if it can't be told.
+// Filesystems are the one that a path lies on and then those that are mounted below the path. They come from the
+// mount table and not from the file systems, whose servers may be dead: statfs(2) would wait for them. A path is
+// followed as open(2) follows it. Linux 5.2 (open_tree(2)); the error is an errno.
+func Filesystems(path string) ([]Filesystem, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	m, _ := mountOf(fd)
+	list := []Filesystem{{m.at, fsTypeOf(fd)}}
+	top, err := os.Readlink(fmt.Sprint("/proc/thread-self/fd/", fd))
+	if err != nil {
+		return list, nil
+	}
+	for _, m := range mountTable() {
+		if m.at != top && strings.HasPrefix(m.at, strings.TrimSuffix(top, "/")+"/") {
+			list = append(list, Filesystem{m.at, m.fstype})
+		}
+	}
+	return list, nil
+}
+
+// fsTypeOf is the type of an open file's; "" if it can't be told.
 func fsTypeOf(fd int) string {
 	if m, ok := mountOf(fd); ok {
 		return m.fstype

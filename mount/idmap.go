@@ -3,7 +3,6 @@ package mount
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -106,7 +105,7 @@ func IDMap(tree, userns int, recursive bool) error {
 		return nil
 	}
 	fault := &IDMapError{FSType: fsTypeOf(tree), Call: setattrCall, Errno: errnoOf(err)}
-	fault.Cause, fault.Remedy = WhyNotIDMapped(fault.FSType, fault.Errno)
+	fault.Cause, fault.Remedy = WhyNotIDMapped([]Filesystem{{Type: fault.FSType}}, fault.Errno)
 	return fault
 }
 
@@ -150,33 +149,15 @@ func errnoOf(err error) unix.Errno {
 // pathError explains a failure by what lies at the path, and below it.
 func pathError(path, call string, err error, recursive bool) error {
 	e := &IDMapError{Path: path, Call: call, Errno: errnoOf(err)}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLOEXEC)
+	found, err := Filesystems(path)
 	if err != nil {
 		e.Cause = "the path can't be opened"
 		return e
 	}
-	defer unix.Close(fd)
-	e.FSType = fsTypeOf(fd)
-	e.Cause, e.Remedy = WhyNotIDMapped(e.FSType, e.Errno)
-	if recursive && e.Errno == unix.EINVAL && allowed(e.FSType) {
-		if m, ok := unmappableBelow(fd); ok {
-			e.Cause = m.at + " is mounted below it: " + whyInvalid(m.fstype)
-			e.Remedy = "idmap the top alone, without what is mounted below it, or bind it plainly"
-		}
+	if !recursive {
+		found = found[:1]
 	}
+	e.FSType = found[0].Type
+	e.Cause, e.Remedy = WhyNotIDMapped(found, e.Errno)
 	return e
-}
-
-// unmappableBelow is the first mount below an open folder whose type isn't known to allow an id map.
-func unmappableBelow(fd int) (mountEntry, bool) {
-	top, err := os.Readlink(fmt.Sprint("/proc/thread-self/fd/", fd))
-	if err != nil {
-		return mountEntry{}, false
-	}
-	for _, m := range mountTable() {
-		if strings.HasPrefix(m.at, strings.TrimSuffix(top, "/")+"/") && !allowed(m.fstype) {
-			return m, true
-		}
-	}
-	return mountEntry{}, false
 }

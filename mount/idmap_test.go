@@ -247,7 +247,7 @@ func TestIDMapWrongNamespace(t *testing.T) {
 }
 
 func TestIDMapErrorText(t *testing.T) {
-	cause, remedy := WhyNotIDMapped("sysfs", unix.EINVAL)
+	cause, remedy := WhyNotIDMapped([]Filesystem{{Type: "sysfs"}}, unix.EINVAL)
 	err := &IDMapError{"/sys", "sysfs", "open_tree_attr", unix.EINVAL, cause, remedy}
 	const want = `mount: idmap "/sys" (sysfs): open_tree_attr: invalid argument (EINVAL)
   sysfs is made up by the kernel and keeps no owners of files: no kernel idmaps it
@@ -262,23 +262,27 @@ func TestWhyNotIDMapped(t *testing.T) {
 		{"tmpfs", "since Linux 6.3"}, {"fuse.sshfs", "FUSE_ALLOW_IDMAP"}, {"nfs4", "nfs4 doesn't allow"}, {"overlay", "layers"},
 		{"cgroup2", "made up by the kernel"}, {"", "this file system doesn't allow"},
 	} {
-		if cause, remedy := WhyNotIDMapped(test.fstype, unix.EINVAL); !strings.Contains(cause, test.want) || remedy == "" {
+		if cause, remedy := WhyNotIDMapped([]Filesystem{{Type: test.fstype}}, unix.EINVAL); !strings.Contains(cause, test.want) || remedy == "" {
 			t.Errorf("%s: %q, %q", test.fstype, cause, remedy)
 		}
 	}
-	if cause, _ := WhyNotIDMapped("ext4", unix.EIO); cause != "" {
+	if cause, _ := WhyNotIDMapped([]Filesystem{{Type: "ext4"}}, unix.EIO); cause != "" {
 		t.Error(cause)
 	}
 }
 
-// The type comes from the mount table, which names what statfs(2) doesn't.
-func TestFSType(t *testing.T) {
-	for path, want := range map[string]string{"/proc/self": "proc", "/sys": "sysfs", "/proc/self/root/proc": "proc"} {
-		if got, err := FSType(path); got != want || err != nil {
-			t.Errorf("%s: %q, %v", path, got, err)
+// The types come from the mount table, which names what statfs(2) doesn't.
+func TestFilesystems(t *testing.T) {
+	for path, want := range map[string]Filesystem{"/proc/self": {"/proc", "proc"}, "/sys/kernel": {"/sys", "sysfs"}} {
+		if got, err := Filesystems(path); err != nil || got[0] != want {
+			t.Errorf("%s: %+v, %v", path, got, err)
 		}
 	}
-	if _, err := FSType("/nonexistent"); err != unix.ENOENT {
+	all, err := Filesystems("/")
+	if err != nil || len(all) != len(mountTable()) {
+		t.Errorf("%d mounts below /, %v", len(all), err)
+	}
+	if _, err := Filesystems("/nonexistent"); err != unix.ENOENT {
 		t.Error(err)
 	}
 }

@@ -41,20 +41,35 @@ func NeverIDMapped(fstype string) string {
 	return ""
 }
 
-// WhyNotIDMapped is cause and remedy for a file system that the kernel didn't idmap, by mount_setattr(2)'s errno; ""
-// for an errno that isn't about that.
-func WhyNotIDMapped(fstype string, errno unix.Errno) (cause, remedy string) {
+// WhyNotIDMapped is cause and remedy for a mount that the kernel didn't idmap, by mount_setattr(2)'s errno; "" for an
+// errno that isn't about that. tree is what was to be mapped: the file system at the top, and those mounted below it.
+func WhyNotIDMapped(tree []Filesystem, errno unix.Errno) (cause, remedy string) {
+	top := tree[0].Type
 	switch errno {
 	case unix.EINVAL:
-		return whyInvalid(fstype), "bind it plainly, without idmap; or copy it to ext4, xfs, btrfs (Linux 5.15) or tmpfs (6.3); or chown it to the ids that it shall have"
+		if below, ok := unmappable(tree[1:]); ok && allowed(top) {
+			return below.At + " is mounted below it: " + whyInvalid(below.Type),
+				"idmap the top alone (bind and idmap, not rbind and ridmap), bind another folder, or bind it plainly, without idmap"
+		}
+		return whyInvalid(top), "bind it plainly, without idmap; or copy it to ext4, xfs, btrfs (Linux 5.15) or tmpfs (6.3); or chown it to the ids that it shall have"
 	case unix.EPERM:
-		return "an id map needs CAP_SYS_ADMIN over the user namespace that owns the file system (" + nameOf(fstype) +
+		return "an id map needs CAP_SYS_ADMIN over the user namespace that owns the file system (" + nameOf(top) +
 				"): an ordinary user has that only over what he mounted himself in a user namespace of his own, such as a tmpfs (Linux 6.3). Or the mount is idmapped already",
 			"bind it plainly, without idmap; or give the files to the container's ids once: wolffia run -v DIR:/mnt -- chown -R UID:GID /mnt"
 	case unix.ENOSYS:
 		return "mount_setattr(2) came with Linux 5.12, or a seccomp filter refuses it", "bind it plainly, without idmap"
 	}
 	return "", ""
+}
+
+// unmappable is the first whose type isn't known to allow an id map.
+func unmappable(list []Filesystem) (Filesystem, bool) {
+	for _, f := range list {
+		if !allowed(f.Type) {
+			return f, true
+		}
+	}
+	return Filesystem{}, false
 }
 
 func whyInvalid(fstype string) string {
