@@ -49,6 +49,7 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	if err = errors.Join(err, c.checkTrees()); err != nil {
 		return nil, err
 	}
+	c.warnUnlocked()
 	c.childLane(tree)
 	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}

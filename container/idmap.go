@@ -2,7 +2,9 @@ package container
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -81,6 +83,22 @@ func (c *compiler) checkIDMap(source string, recursive bool) error {
 	e := &mount.IDMapError{Path: source, FSType: found[0].Type, Call: "mount_setattr(MOUNT_ATTR_IDMAP) would fail", Errno: errno}
 	e.Cause, e.Remedy = mount.WhyNotIDMapped(found, errno)
 	return e
+}
+
+// warnUnlocked: a mount that the launcher hands over carries the flags of the
+// host's mount, but the kernel locks flags only of mounts that a new mount
+// namespace copies (mount_namespaces(7), "Restrictions on mount
+// namespaces"). Only CAP_SYS_ADMIN can change them.
+func (c *compiler) warnUnlocked() {
+	caps := c.spec.Process.Capabilities
+	if len(c.trees) == 0 || caps == nil || !slices.Contains(slices.Concat(caps.Bounding, caps.Permitted, caps.Effective), "CAP_SYS_ADMIN") {
+		return
+	}
+	var list []string
+	for _, t := range c.trees {
+		list = append(list, t.what)
+	}
+	c.warn("with CAP_SYS_ADMIN the program can take ro, nosuid, nodev and noexec away from idmapped mounts, also where the host set them: %s", strings.Join(list, ", "))
 }
 
 // ownMap is the slot of the namespace with a mount's own map; "" if it has none.

@@ -61,6 +61,19 @@ func TestIDMapOfTheTop(t *testing.T) {
 	}
 }
 
+// Flags of the host's mounts aren't locked in a mount that is handed over: who could change them is warned of.
+func TestIDMapUnlockedFlags(t *testing.T) {
+	c := planCaseOf("", rootFacts(), folderRoot, userns.Auto).with(idmapped)
+	if plan := c.compile(t); len(plan.Warnings()) != 0 {
+		t.Errorf("%q", plan.Warnings())
+	}
+	c.spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: []string{"CAP_SYS_ADMIN"}}
+	plan := c.compile(t)
+	if len(plan.Warnings()) != 1 || !strings.Contains(plan.Warnings()[0], "nosuid") || !strings.HasSuffix(plan.Warnings()[0], ": the root, /data, /a, /b") {
+		t.Errorf("%q", plan.Warnings())
+	}
+}
+
 // A map that can't be is refused as those of a container are, by type and before anything is made.
 func TestIDMapOwnMapRefused(t *testing.T) {
 	c := planCaseOf("", rootFacts(), folderRoot, userns.Auto).with(idmapped)
