@@ -46,9 +46,10 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 		return nil, err
 	}
 	tree, err := c.tree()
-	if err != nil {
+	if err = errors.Join(err, c.checkTrees()); err != nil {
 		return nil, err
 	}
+	c.warnUnlocked()
 	c.childLane(tree)
 	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
@@ -72,7 +73,9 @@ type compiler struct {
 	phases   []Phase
 	marks    []Phase // of the mounts: First counts from 0 in the tree
 	warnings []string
-	sealed   []string // fresh mounts to be made read-only at the end
+	trees    []hostTree
+	mountNS  []mapNamespace // of the mounts' own maps
+	sealed   []string       // fresh mounts to be made read-only at the end
 }
 
 // warn notes what differs from what was asked for.

@@ -26,13 +26,14 @@ type Facts struct {
 	Features Features      `json:"features"`
 	Limits   Limits        `json:"limits"`
 
-	Paths   map[string]mount.FileType `json:"paths"`              // masked and read-only paths
-	Sources map[string]mount.FileType `json:"sources,omitempty"`  // bind sources
-	TopDirs []TopEntry                `json:"top_dirs,omitempty"` // of /, for a view of the host
-	Under   []string                  `json:"under,omitempty"`    // mount points below /etc and /var
-	Entries map[string][]TopEntry     `json:"entries,omitempty"`  // of /etc or /var, when something is mounted below it
-	Cgroups cgroup.Tree               `json:"cgroups"`            // what stands at /sys/fs/cgroup
-	Scratch string                    `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
+	Paths   map[string]mount.FileType     `json:"paths"`              // masked and read-only paths
+	Sources map[string]mount.FileType     `json:"sources,omitempty"`  // bind sources
+	Idmap   map[string][]mount.Filesystem `json:"idmap,omitempty"`    // those to be idmapped: what they lie on, and what is mounted below
+	TopDirs []TopEntry                    `json:"top_dirs,omitempty"` // of /, for a view of the host
+	Under   []string                      `json:"under,omitempty"`    // mount points below /etc and /var
+	Entries map[string][]TopEntry         `json:"entries,omitempty"`  // of /etc or /var, when something is mounted below it
+	Cgroups cgroup.Tree                   `json:"cgroups"`            // what stands at /sys/fs/cgroup
+	Scratch string                        `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
 }
 
 // Features are what this kernel can do.
@@ -243,7 +244,26 @@ func (f *Facts) probeSources(spec *specs.Spec) error {
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			f.Sources[m.Source] = mount.Directory
 		}
+		if err := f.probeIDMap(m); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// probeIDMap looks at the file systems that a mount wants an id map for.
+func (f *Facts) probeIDMap(m specs.Mount) error {
+	if !asksIDMap(m) {
+		return nil
+	}
+	found, err := mount.Filesystems(m.Source)
+	if err != nil {
+		return &InputError{What: "the source of the mount at " + m.Destination, Path: m.Source, Err: err}
+	}
+	if f.Idmap == nil {
+		f.Idmap = map[string][]mount.Filesystem{}
+	}
+	f.Idmap[m.Source] = found
 	return nil
 }
 

@@ -10,9 +10,8 @@ import (
 )
 
 // lifelineFD is where the child keeps the lifeline: behind the fds that are
-// passed on to the program. The one behind it is for an inherited mount.
+// passed on to the program. Those behind it are for inherited mounts.
 func (c *compiler) lifelineFD() int { return 3 + c.opts.PreserveFDs }
-func (c *compiler) rootTreeFD() int { return c.lifelineFD() + 1 }
 
 // guardSteps protect the launcher, whose memory the child shares and whose
 // death it must not survive.
@@ -28,15 +27,9 @@ func (c *compiler) guardSteps() nsexec.Program {
 			Allow("it has this number already", unix.EINVAL).
 			Because("a pipe from the launcher: a byte opens a gate, end of file tells its death"),
 	}
-	last := c.lifelineFD()
-	if c.idmappedRoot() {
-		last = c.rootTreeFD()
-		p = append(p, nsexec.Dup3(nsexec.Slot(rootTree), nsexec.Int(last), unix.O_CLOEXEC).As("root").
-			Named("keep the root's mount").
-			Because("the launcher cloned it and gives it this container's id map"))
-	}
+	p = append(p, c.keepTrees()...)
 	return append(p,
-		nsexec.CloseRange(uint32(last+1), ^uint32(0), 0).Named("close all other fds").
+		nsexec.CloseRange(uint32(c.lifelineFD()+1+len(c.trees)), ^uint32(0), 0).Named("close all other fds").
 			Because("the child has a copy of the launcher's fd table, and none of it belongs in a container (CVE-2024-21626)"),
 		nsexec.Setsid().Named("new session").
 			Because("without a controlling terminal the program can't push characters into the caller's (TIOCSTI)"),

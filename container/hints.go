@@ -69,10 +69,12 @@ func hintTable() []hint {
 		{op: nsexec.OpWrite, errno: unix.ENOENT, text: say("the child's folder in /proc can't be seen: is /proc mounted with hidepid=2, or not mounted at all?")},
 		{op: nsexec.OpJoin, errno: unix.ETIMEDOUT, text: say("the helper asks the system's user database, and a directory service behind it (/etc/nsswitch.conf) may not answer: try getent passwd; --map single needs no helper")},
 		{op: nsexec.OpJoin, text: helperRefused},
-		{op: nsexec.OpIDMap, errno: unix.EINVAL, text: noIDMap},
-		{op: nsexec.OpIDMap, errno: unix.EPERM, text: noIDMap},
+		{op: nsexec.OpIDMap, name: "idmap the root", errno: unix.EINVAL, text: noRootIDMap},
+		{op: nsexec.OpIDMap, name: "idmap the root", errno: unix.EPERM, text: noRootIDMap},
+		{op: nsexec.OpIDMap, text: noIDMap},
 		{op: nsexec.OpOpenTree, errno: unix.EMFILE, text: tooFewFiles},
-		{op: nsexec.OpOpenTree, text: say("the root folder can't be cloned; --map host works without it")},
+		{op: nsexec.OpOpenTree, name: "clone the mount of the root", text: say("the root folder can't be cloned; --map host works without it")},
+		{op: nsexec.OpOpenTree, text: say("the launcher can't clone this mount to idmap it: its mount namespace has to belong to it (open_tree(2)); bind it plainly, without idmap")},
 
 		{name: "mount proc", errno: unix.EPERM, text: tooRevealing},
 		{name: "create the proc", errno: unix.EPERM, text: tooRevealing},
@@ -228,7 +230,7 @@ func helperRefused(h *hinted) string {
 	return "the helper looked fine and refused all the same: compare /etc/subuid and /etc/subgid with the map; --map single needs no helper"
 }
 
-func noIDMap(h *hinted) string {
+func noRootIDMap(h *hinted) string {
 	return "the file system of " + h.plan.Options.Root.Path + " can't be idmapped (or is a mount that already is): use --map host, which keeps the ids as they are, or copy the root to ext4, xfs, btrfs or tmpfs, or chown it to the container's range"
 }
 

@@ -43,6 +43,7 @@ func hintCases(t testing.TB) []hintCase {
 	user := planCaseOf("", userFacts(), folderRoot, userns.Auto).compile(t)
 	single := planCaseOf("", userFacts(), folderRoot, userns.Single).compile(t)
 	root := planCaseOf("", rootFacts(), folderRoot, userns.Auto).compile(t)
+	mapped := planCaseOf("", rootFacts(), folderRoot, userns.Auto).with(idmapped).compile(t)
 	old := planCaseOf("", oldKernel("6.1.0", true), folderRoot, userns.Auto).compile(t)
 	volume := planCaseOf("", userFacts(), folderRoot, userns.Auto).with(volumes).compile(t)
 	hostView := planCaseOf("", userFacts(), hostRoot, userns.Auto).compile(t)
@@ -91,8 +92,11 @@ func hintCases(t testing.TB) []hintCase {
 		{"helper refuses", user, host, "wait for the helpers", 0, Policy{}, nil, []string{"/etc/subuid", "--map single"}, nil},
 		{"no idmap", root, host, "idmap the root", unix.EINVAL, Policy{}, nil, []string{"/images/base", "--map host", "ext4"}, nil},
 		{"idmapped already", root, host, "idmap the root", unix.EPERM, Policy{}, nil, []string{"already is", "--map host"}, nil},
-		{"root can't be cloned", root, host, "clone the root's mount", unix.EINVAL, Policy{}, nil, []string{"--map host"}, nil},
-		{"fds of the root", root, host, "clone the root's mount", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, []string{"--map host"}},
+		{"containers/crun#1382", mapped, host, "idmap /data", unix.EINVAL, Policy{}, nil, []string{"/srv/data", "/srv/data/nfs is mounted below", "nfs4 doesn't allow", "plainly"}, nil},
+		{"opencontainers/runc#3717", mapped, host, "idmap /a", unix.EPERM, Policy{}, nil, []string{"/srv/a", "CAP_SYS_ADMIN", "ext4", "chown"}, nil},
+		{"a mount of another namespace", mapped, host, "clone the mount of /data", unix.EINVAL, Policy{}, nil, []string{"mount namespace", "plainly"}, []string{"root folder"}},
+		{"root can't be cloned", root, host, "clone the mount of the root", unix.EINVAL, Policy{}, nil, []string{"--map host"}, nil},
+		{"fds of the root", root, host, "clone the mount of the root", unix.EMFILE, Policy{}, nil, []string{"ulimit -n"}, []string{"--map host"}},
 
 		// Mounts.
 		{"podman#20453", user, child, "mount proc", unix.EPERM, Policy{}, nil, []string{"mount too revealing", "unmask=/proc/*", "second proc", "--share pid"}, nil},

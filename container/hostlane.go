@@ -9,9 +9,6 @@ import (
 	"wolffia.dev/userns"
 )
 
-// rootTree is the slot of the root's mount when the launcher clones it.
-const rootTree = "tree"
-
 // idmappedRoot: a start by root whose container has other ids keeps the files'
 // owners on disk by an idmapped mount of the root.
 func (c *compiler) idmappedRoot() bool {
@@ -31,17 +28,11 @@ func identity(m userns.IDMap) bool {
 func (c *compiler) hostLane() []nsexec.HostStep {
 	h := []nsexec.HostStep{{Name: "lifeline", Op: nsexec.OpPipe, Man: "pipe(2)",
 		Why: "the child waits at its gates by reading from it, and sees end of file if the launcher dies"}}
-	if c.idmappedRoot() {
-		h = append(h, nsexec.HostStep{Name: "clone the root's mount", Op: nsexec.OpOpenTree, Path: c.opts.Root.Path, Save: rootTree,
-			Man: "open_tree(2)", Why: "only the launcher has the privilege over its file system that an id map needs"})
-	}
+	h = append(h, c.treeSteps()...)
 	h = append(h, nsexec.HostStep{Name: "make the child", Op: nsexec.OpClone, Flags: c.flags &^ unix.CLONE_NEWNET, Man: "clone(2)",
 		Why: "one call makes the process, all its namespaces and its pidfd; it shares our memory until its execve, so nothing is copied"})
 	h = append(h, c.mapSteps()...)
-	if c.idmappedRoot() {
-		h = append(h, nsexec.HostStep{Name: "idmap the root", Op: nsexec.OpIDMap, Save: rootTree, Man: "mount_setattr(2)",
-			Why: "files keep their owners on disk and appear under the container's ids; private, or what is mounted in it would appear on the host"})
-	}
+	h = append(h, c.mapTreeSteps()...)
 	h = append(h, nsexec.HostStep{Name: "open the gate", Op: nsexec.OpGate, Data: nsexec.GateMaps, Why: "the maps are written", Man: "write(2)"})
 	if c.dropsDumpable() {
 		h = append(h, nsexec.HostStep{Name: "open the gate", Op: nsexec.OpGate, Data: nsexec.GateCredentials, Man: "write(2)",

@@ -18,6 +18,8 @@ type MountOptions struct {
 
 	Bind        bool   // bind or rbind: the mount has no file-system options
 	Recursive   bool   // rbind
+	IDMap       bool   // idmap or ridmap: MOUNT_ATTR_IDMAP
+	RecIDMap    bool   // ridmap: for all below too
 	Propagation uint64 // MS_SHARED, MS_PRIVATE, MS_SLAVE or MS_UNBINDABLE, with MS_REC; 0 if not named
 
 	// Data holds the options of the file system ("size=64k", "mode=755") and
@@ -73,6 +75,7 @@ func asksBind(opts []string) bool {
 type optionParser struct {
 	top, below      mountAttrs
 	bind, recursive bool
+	idmap, ridmap   bool
 	propagation     uint64
 	data            []dataOption
 }
@@ -84,7 +87,7 @@ type dataOption struct {
 
 func (p *optionParser) options() MountOptions {
 	o := MountOptions{Set: p.top.set, Clear: p.top.clear, RecSet: p.below.set, RecClear: p.below.clear,
-		Bind: p.bind, Recursive: p.recursive, Propagation: p.propagation}
+		Bind: p.bind, Recursive: p.recursive, IDMap: p.idmap, RecIDMap: p.ridmap, Propagation: p.propagation}
 	for _, d := range p.data {
 		o.Data = append(o.Data, d.text)
 	}
@@ -102,6 +105,8 @@ func (p *optionParser) option(index int, opt string) {
 	switch opt {
 	case "bind", "rbind":
 		p.bind, p.recursive = true, opt == "rbind"
+	case "idmap", "ridmap":
+		p.idmap, p.ridmap = true, opt == "ridmap"
 	case "async":
 		p.withdraw("sync")
 	case "nolazytime":
@@ -176,7 +181,9 @@ func refusedOption(opt string) (what, remedy string) {
 	case "silent":
 		return "the mount API of Linux 5.2 has no such flag (SB_SILENT)", "remove it; it only hides kernel messages"
 	case "idmap", "ridmap":
-		return "idmapped mounts are not built yet", "remove it, or change the owners of the source (chown)"
+		if opt != name {
+			return "a map inside an option is an invention of one runtime", "write idmap alone, and the map as uidMappings and gidMappings of the mount"
+		}
 	case "tmpcopyup":
 		return "copying the folder below into a tmpfs is not built yet", "remove it, and copy in the container's command"
 	case "copy-symlink", "src-nofollow", "dest-nofollow":

@@ -51,6 +51,9 @@ func TestParseMountOptions(t *testing.T) {
 		"sync async lazytime mode=1":    {Data: []string{"lazytime", "mode=1"}},
 		"lazytime sync nolazytime sync": {Data: []string{"sync"}},
 		"sync async bind":               {Bind: true},
+		"bind idmap":                    {Bind: true, IDMap: true},
+		"rbind ro ridmap":               {Bind: true, Recursive: true, Set: ro, IDMap: true, RecIDMap: true},
+		"ridmap idmap rbind":            {Bind: true, Recursive: true, IDMap: true},
 	} {
 		got, err := ParseMountOptions(strings.Fields(opts))
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -66,7 +69,7 @@ func TestParseMountOptionsRefuses(t *testing.T) {
 	}{
 		{[]string{"bind", "remount", "ro"}, 1},
 		{[]string{"mand"}, 0}, {[]string{"iversion"}, 0}, {[]string{"silent"}, 0},
-		{[]string{"ro", "idmap"}, 1}, {[]string{"ridmap"}, 0}, {[]string{"idmap=uids=0-1-2"}, 0},
+		{[]string{"ro", "idmap=uids=0-1-2"}, 1}, {[]string{"ridmap="}, 0},
 		{[]string{"tmpcopyup"}, 0}, {[]string{"copy-symlink"}, 0},
 		{[]string{"mode=755,size=4k"}, 0}, {[]string{"a\x00b"}, 0},
 		{[]string{"size=4k", "ro", "bind"}, 0}, {[]string{"rbind", "sync"}, 1}, {[]string{"rbind", "z"}, 1},

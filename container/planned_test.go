@@ -50,7 +50,7 @@ func userFacts() *Facts {
 func rootFacts() *Facts {
 	f := userFacts()
 	f.IDs = &userns.Facts{User: "root", Groups: []uint32{0}, UIDMap: wholeMachine(), GIDMap: wholeMachine(), Setgroups: "allow",
-		Privileged: true, SetFCap: true, FreeRange: &userns.Range{Start: 1000000, Count: 65536, Source: "no other use found"}}
+		Privileged: true, SetFCap: true, SysAdmin: true, FreeRange: &userns.Range{Start: 1000000, Count: 65536, Source: "no other use found"}}
 	return f
 }
 
@@ -147,6 +147,7 @@ func planCases(t testing.TB) []planCase {
 		planCaseOf("user-1000", userFacts(), folderRoot, userns.Auto).with(func(c *planCase) { c.as(1000, 1000) }),
 		planCaseOf("root-rootfs", rootFacts(), folderRoot, userns.Auto),
 		planCaseOf("root-host-ids", rootFacts(), folderRoot, userns.Host),
+		planCaseOf("root-idmap", rootFacts(), folderRoot, userns.Auto).with(idmapped),
 		bundleCase(t, "crun"),
 		planCaseOf("kernel-6.1", oldKernel("6.1.0", true), folderRoot, userns.Auto),
 		planCaseOf("kernel-6.1-host", oldKernel("6.1.0", true), hostRoot, userns.Single),
@@ -187,6 +188,19 @@ func volumes(c *planCase) {
 	c.spec.Process.Rlimits = []specs.POSIXRlimit{{Type: "RLIMIT_NPROC", Soft: 100, Hard: 200}, {Type: "RLIMIT_NOFILE", Soft: 512, Hard: 512}}
 	c.facts.Limits["RLIMIT_NPROC"] = Limit{1000, 1000}
 	c.spec.Process.Cwd, c.opts.PreserveFDs = "/data", 2
+}
+
+// idmapped adds mounts with the container's map and with maps of their own, of
+// which two are the same.
+func idmapped(c *planCase) {
+	own := []specs.LinuxIDMapping{{ContainerID: 0, HostID: 1000500, Size: 10}}
+	c.spec.Mounts = append(c.spec.Mounts,
+		specs.Mount{Destination: "/data", Source: "/srv/data", Options: []string{"rbind", "rro", "ridmap"}},
+		specs.Mount{Destination: "/a", Source: "/srv/a", Options: []string{"bind", "idmap"}, UIDMappings: own, GIDMappings: own},
+		specs.Mount{Destination: "/b", Source: "/srv/b", Options: []string{"rbind", "rslave", "nosuid"}, UIDMappings: own, GIDMappings: own})
+	c.facts.Sources = map[string]mount.FileType{"/srv/data": mount.Directory, "/srv/a": mount.File, "/srv/b": mount.Directory}
+	c.facts.Idmap = map[string][]mount.Filesystem{"/srv/data": {{At: "/srv", Type: "ext4"}, {At: "/srv/data/nfs", Type: "nfs4"}}, "/srv/a": {{At: "/srv", Type: "ext4"}},
+		"/srv/b": {{At: "/srv/b", Type: "tmpfs"}, {At: "/srv/b/proc", Type: "proc"}}}
 }
 
 func (c planCase) compile(t testing.TB) *Plan {

@@ -143,7 +143,7 @@ func TestCheckSpecIsExhaustive(t *testing.T) {
 	for _, path := range strings.Fields(`
 		domainname hooks.prestart hooks.createRuntime hooks.createContainer hooks.startContainer hooks.poststart hooks.poststop
 		process.commandLine process.user.username process.apparmorProfile process.selinuxLabel process.scheduler
-		process.ioPriority process.execCPUAffinity mounts[0].uidMappings mounts[0].gidMappings
+		process.ioPriority process.execCPUAffinity
 		linux.namespaces[0].path linux.seccomp linux.devices linux.netDevices linux.sysctl linux.mountLabel
 		linux.intelRdt linux.memoryPolicy linux.personality linux.timeOffsets
 		linux.resources.memory.limit linux.resources.memory.disableOOMKiller linux.resources.cpu.quota linux.resources.cpu.cpus
@@ -227,6 +227,11 @@ func TestCheckSpecValues(t *testing.T) {
 			[]string{"mounts[0].type", "mounts[1].type"}, nil},
 		{`{"mounts": [{"type": "tmpfs"}, {"destination": "/d", "options": ["bind"]}, {"destination": "/d", "type": "cgroup2"}]}`,
 			[]string{"mounts[0].destination", "mounts[1].source", "mounts[2].type"}, nil},
+		{`{"mounts": [{"destination": "/d", "source": "/s", "options": ["rbind", "idmap"], "uidMappings": [{"size": 1}], "gidMappings": [{"size": 1}]}]}`, nil, nil},
+		{`{"mounts": [{"destination": "/d", "source": "/s", "options": ["rbind"], "uidMappings": [{"size": 1}]},
+			{"destination": "/d", "source": "/s", "options": ["rbind"], "gidMappings": [{"size": 1}]}]}`, []string{"mounts[0].gidMappings", "mounts[1].uidMappings"}, nil},
+		{`{"mounts": [{"destination": "/d", "type": "tmpfs", "options": ["ro", "idmap"]}, {"destination": "/d", "type": "tmpfs", "uidMappings": [{"size": 1}], "gidMappings": [{"size": 1}]}]}`,
+			[]string{"mounts[0].options[1]", "mounts[1].uidMappings"}, nil},
 		{`{"linux": {"namespaces": [{"type": "pid"}, {"type": "time"}, {"type": "net"}, {"type": "pid"}, {"type": "network", "path": "/n"}]}}`,
 			[]string{"linux.namespaces[4].path", "linux.namespaces[1].type", "linux.namespaces[2].type", "linux.namespaces[3].type"}, nil},
 		{`{"linux": {"rootfsPropagation": "rslave"}}`, nil, nil},

@@ -109,6 +109,29 @@ func (c *check) mount(at string, m specs.Mount) {
 	if fault := new(MountOptionError); errors.As(err, &fault) {
 		c.refuse(fmt.Sprintf("%s.options[%d]", at, fault.Index), fault.What, fault.Remedy)
 	}
+	c.idmap(at, m)
+}
+
+// idmap: maps come in pairs (config.md, "Mounts"), and only what is mounted on
+// the host can be idmapped: the file systems of a container belong to its own
+// user namespace, whose ids they have already.
+func (c *check) idmap(at string, m specs.Mount) {
+	const what, remedy = "a new file system has the container's ids already, and its owner can't be idmapped to itself (EINVAL)",
+		"remove it; a tmpfs takes uid=, gid= and mode= as options"
+	own, bind := len(m.UIDMappings)+len(m.GIDMappings) > 0, asksBind(m.Options)
+	switch {
+	case len(m.UIDMappings) == 0 && own:
+		c.refuse(at+".uidMappings", "missing, and gidMappings are there", "write both: the runtime-spec demands it")
+	case len(m.GIDMappings) == 0 && own:
+		c.refuse(at+".gidMappings", "missing, and uidMappings are there", "write both: the runtime-spec demands it")
+	case own && !bind:
+		c.refuse(at+".uidMappings", what, remedy)
+	}
+	for i, opt := range m.Options {
+		if (opt == "idmap" || opt == "ridmap") && !bind {
+			c.refuse(fmt.Sprintf("%s.options[%d]", at, i), what, remedy)
+		}
+	}
 }
 
 // mountType: the type of a bind mount means nothing, whatever it says.

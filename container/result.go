@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/mount"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
 )
@@ -41,7 +42,7 @@ type MountResult struct {
 
 // Failure is an error in parts, so that nobody has to read its text.
 type Failure struct {
-	Reason  string `json:"reason"` // stable: "step", "map", "input", "request", "unsupported", "bundle", "other"
+	Reason  string `json:"reason"` // stable: "step", "map", "input", "request", "unsupported", "idmap", "bundle", "other"
 	Code    string `json:"code,omitempty"`
 	Lane    string `json:"lane,omitempty"`
 	Step    int    `json:"step,omitempty"` // from 1
@@ -95,6 +96,7 @@ func failure(err error) *Failure {
 	var unsupported *nsexec.UnsupportedError
 	var field *UnsupportedFieldError
 	var bundle *BundleError
+	var idmap *mount.IDMapError
 	switch {
 	case errors.As(err, &step):
 		f.Reason, f.Lane, f.Step, f.Name = "step", step.Lane, step.Index+1, step.Name
@@ -108,6 +110,8 @@ func failure(err error) *Failure {
 		f.Reason, f.Code = "unsupported", unsupported.Feature
 	case errors.As(err, &field):
 		f.Reason, f.Code = "unsupported", field.Path
+	case errors.As(err, &idmap):
+		f.Reason, f.Code = "idmap", idmap.FSType
 	case errors.As(err, &bundle):
 		f.Reason = "bundle"
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/nsexec"
+	"wolffia.dev/userns"
 )
 
 // Container is a running container.
@@ -46,13 +47,38 @@ func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, erro
 	if err != nil {
 		return nil, &StartError{Code: ExitLauncher, Err: err}
 	}
-	process, report, err := s.Start(ctx, &plan.Plan)
+	maker := &usernsMaker{}
+	run := plan.Plan
+	run.OpenUserns = maker.open
+	process, report, err := s.Start(ctx, &run)
+	if report != nil {
+		report.Notes = append(report.Notes, maker.notes...)
+	}
 	if err != nil {
 		err = explain(plan, report, err)
 		return nil, &StartError{Code: exitCode(plan, err), Err: errors.Join(err, release()), Plan: plan, Report: report}
 	}
 	report.Notes = append(report.Notes, fallbacks(plan, report)...)
 	return &Container{Plan: plan, Process: process, Report: report, release: release}, nil
+}
+
+// usernsMaker makes the namespaces of mounts' own id maps, one after the other.
+type usernsMaker struct{ notes []string }
+
+func (u *usernsMaker) open(ctx context.Context, uidMap, gidMap string) (int, error) {
+	uid, err1 := userns.ParseIDMap(uidMap)
+	gid, err2 := userns.ParseIDMap(gidMap)
+	opener, err3 := userns.NewOpener()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return -1, err
+	}
+	fd := -1
+	maps, err := opener.Prepare(uid, gid)
+	if err == nil {
+		fd, err = opener.OpenRaw(ctx, maps)
+	}
+	u.notes = append(u.notes, opener.Report().Notes...)
+	return fd, errors.Join(err, opener.Close())
 }
 
 // fallbacks tells of a step that was allowed to fail, did, and left the

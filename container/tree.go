@@ -54,6 +54,9 @@ func (c *compiler) propagation() uint64 {
 
 // rootSteps assemble the root itself.
 func (c *compiler) rootSteps(t *mount.Tree) {
+	if c.idmappedRoot() {
+		c.inherit(c.rootTree())
+	}
 	switch r := c.opts.Root; r.Kind {
 	case RootHost:
 		c.hostView(t)
@@ -176,8 +179,14 @@ func (c *compiler) mountSteps(t *mount.Tree, m specs.Mount) error {
 		return &RequestError{"mount at " + m.Destination, "the destination has to be an absolute path below /", ""}
 	}
 	if o.Bind {
-		t.Bind(mount.Bind{Source: m.Source, Dest: dest, File: c.facts.Sources[m.Source] == mount.File, Recursive: o.Recursive,
-			Set: o.Set, Clear: o.Clear, RecSet: o.RecSet, RecClear: o.RecClear, Propagation: o.Propagation})
+		b := mount.Bind{Source: m.Source, Dest: dest, File: c.facts.Sources[m.Source] == mount.File, Recursive: o.Recursive,
+			Set: o.Set, Clear: o.Clear, RecSet: o.RecSet, RecClear: o.RecClear, Propagation: o.Propagation}
+		if asksIDMap(m) {
+			if err := c.idmappedBind(&b, m, o); err != nil {
+				return err
+			}
+		}
+		t.Bind(b)
 		return nil
 	}
 	return c.filesystem(t, m, dest, o)

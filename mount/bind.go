@@ -18,13 +18,37 @@ type Bind struct {
 	// for everything below it too.
 	Set, Clear, RecSet, RecClear uint64
 	Propagation                  uint64 // MS_PRIVATE, MS_SLAVE…, or 0
+
+	// Inherited is the slot of a detached mount that the launcher cloned from
+	// Source, with its propagation; "" has the child clone it.
+	Inherited string
 }
 
 // Bind clones the source early, with the caller's access rights, and attaches
 // it late. Attributes that the host locked (nosuid, nodev, noexec, read-only)
 // stay: mount_setattr(2) changes only what is named, and EPERM tells when that
-// is a locked one.
+// is a locked one. An inherited mount has no locked ones.
 func (t *Tree) Bind(b Bind) {
+	slot, plan := b.Inherited, t.late
+	if slot == "" {
+		slot, plan = t.cloneSource(b), t.early
+	}
+	if b.Set|b.Clear != 0 {
+		plan(nsexec.MountSetattr(nsexec.Slot(slot), 0,
+			nsexec.MountAttr{Set: b.Set, Clear: b.Clear}).Named("attributes of ", b.Dest))
+	}
+	if b.Propagation != 0 {
+		plan(propagation(slot, b))
+	}
+	if b.RecSet|b.RecClear != 0 {
+		plan(nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE,
+			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of ", b.Dest, " and below"))
+	}
+	t.Attach(slot, b.Dest, b.File, false)
+}
+
+// cloneSource makes the clone and returns its slot.
+func (t *Tree) cloneSource(b Bind) string {
 	slot := t.slot("bind")
 	flags := uint64(unix.OPEN_TREE_CLONE)
 	if b.Recursive {
@@ -36,18 +60,7 @@ func (t *Tree) Bind(b Bind) {
 	} else {
 		t.early(clone)
 	}
-	if b.Set|b.Clear != 0 {
-		t.early(nsexec.MountSetattr(nsexec.Slot(slot), 0,
-			nsexec.MountAttr{Set: b.Set, Clear: b.Clear}).Named("attributes of ", b.Dest))
-	}
-	if b.Propagation != 0 {
-		t.early(propagation(slot, b))
-	}
-	if b.RecSet|b.RecClear != 0 {
-		t.early(nsexec.MountSetattr(nsexec.Slot(slot), unix.AT_RECURSIVE,
-			nsexec.MountAttr{Set: b.RecSet, Clear: b.RecClear}).Named("attributes of ", b.Dest, " and below"))
-	}
-	t.Attach(slot, b.Dest, b.File, false)
+	return slot
 }
 
 // propagation is a step of its own: mount_setattr(2) has no MS_REC in the

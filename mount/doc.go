@@ -1,6 +1,7 @@
 // Package mount answers one question: what does the container see? It plans
 // the mounts of a container as steps of its program and performs no system
-// call itself.
+// call itself, but for idmap.go, a library of its own: idmapped mounts for
+// programs that make them without a container.
 //
 // # Theory of operation
 //

@@ -47,6 +47,10 @@ func goldenTrees() []planned {
 		{"host-view", nil, func(t *Tree) { hostView(t, true) }},
 		{"host-view-before-6.7", nil, func(t *Tree) { hostView(t, false) }},
 		{"proc-sys-dev", nil, func(t *Tree) { t.BindRoot("/images/base", false); kernelMounts(t) }},
+		{"bind-inherited", []string{"idmap1"}, func(t *Tree) {
+			t.BindRoot("/images/base", false)
+			t.Bind(Bind{Source: "/srv/data", Dest: "/data", Inherited: "idmap1", RecSet: unix.MOUNT_ATTR_RDONLY, Propagation: unix.MS_SHARED})
+		}},
 		{"binds", nil, func(t *Tree) { t.BindRoot("/images/base", false); binds(t) }},
 	}
 }

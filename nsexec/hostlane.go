@@ -26,8 +26,12 @@ func (l *launch) do(ctx context.Context, h HostStep) (int64, error) {
 		return l.exec(ctx, h)
 	case OpJoin:
 		return l.join()
+	case OpUserns:
+		return l.openUserns(ctx, h)
+	case OpPropagation:
+		return 0, setattr(l.inputs[h.Save], unix.AT_RECURSIVE, unix.MountAttr{Propagation: h.Flags})
 	case OpIDMap:
-		return 0, l.idmap(int(l.inputs[h.Save]))
+		return 0, l.idmap(h)
 	case OpGate:
 		return l.open(ctx, h.Data)
 	case OpKeep:
@@ -49,24 +53,6 @@ func (l *launch) pipe() (int64, error) {
 	}
 	l.inputs[Lifeline], l.lifeline = uint64(read), write
 	return int64(read), nil
-}
-
-// highFD keeps an inherited fd clear of the low numbers that a child's first
-// steps move its fds to.
-const highFD = 128
-
-func (l *launch) openTree(h HostStep) (int64, error) {
-	low, err := unix.OpenTree(unix.AT_FDCWD, h.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(low)
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, highFD)
-	if err != nil {
-		return 0, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
-	}
-	l.inputs[h.Save] = uint64(fd)
-	return int64(fd), nil
 }
 
 // clone makes the child. From here until its maps are written other starts may
@@ -107,20 +93,6 @@ func (l *launch) write(path, data string) (int64, error) {
 		return int64(n), io.ErrShortWrite
 	}
 	return int64(n), err
-}
-
-// idmap gives a detached mount the child's id map, and ends its propagation: a
-// clone of a shared mount is shared with it, and what the child mounts in it would
-// appear on the host.
-func (l *launch) idmap(tree int) error {
-	path := "/proc/" + strconv.Itoa(l.child.PID) + "/ns/user"
-	userns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(userns)
-	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
-		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Propagation: unix.MS_PRIVATE, Userns_fd: uint64(userns)})
 }
 
 // open lets the child pass a gate. Opening GateMaps ends our use of /proc/CHILD;

@@ -1,6 +1,7 @@
 package nsexec
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,9 +23,17 @@ type Plan struct {
 	// GateCredentials before them, and ends with OpDumpable.
 	DropsDumpable bool `json:"drops_dumpable,omitempty"`
 
+	// OpenUserns makes the namespaces of OpUserns steps; package userns knows how. A
+	// plan without such a step needs none.
+	OpenUserns UsernsOpener `json:"-"`
+
 	// Fault, if not nil, makes one step fail. For tests.
 	Fault *Fault `json:"fault,omitempty"`
 }
+
+// A UsernsOpener makes a user namespace with these maps, written as for
+// /proc/PID/uid_map and gid_map, and gives an fd of it away, close-on-exec.
+type UsernsOpener func(ctx context.Context, uidMap, gidMap string) (fd int, err error)
 
 // Gates, in the order in which a child can meet them.
 const (
@@ -44,30 +53,39 @@ type HostOp string
 
 const (
 	OpPipe     HostOp = "pipe"     // make the lifeline
-	OpOpenTree HostOp = "opentree" // clone the mount at Path into slot Save
+	OpOpenTree HostOp = "opentree" // clone the mount at Path into slot Save; Flags: AT_RECURSIVE
+	OpUserns   HostOp = "userns"   // make a user namespace with UIDMap and GIDMap, an fd of it into slot Save
 	OpClone    HostOp = "clone"    // make the child, with clone flags Flags
 	OpWrite    HostOp = "write"    // write Data to Path
 	OpExec     HostOp = "exec"     // start the program Argv, without waiting
 	OpJoin     HostOp = "join"     // wait for every program started by OpExec
-	OpIDMap    HostOp = "idmap"    // idmap the mount in slot Save with the child's user namespace
+	OpIDMap    HostOp = "idmap"    // idmap the mount in slot Save with the namespace in slot Userns, else the child's; Flags: AT_RECURSIVE
 	OpGate     HostOp = "gate"     // open the gate named Data
 	OpKeep     HostOp = "keep"     // make the keeper, which kills the child if we die
 	OpRelease  HostOp = "release"  // wait until the child executed its program, or died
 	OpDumpable HostOp = "dumpable" // set our dumpable flag again
+
+	// OpPropagation changes the propagation of the mount in slot Save and of all below it to Flags, MS_PRIVATE or
+	// MS_SLAVE. The clone of a shared mount is its peer, also detached: what the child mounted in it would appear on
+	// the host (mount_namespaces(7), "Shared subtrees").
+	OpPropagation HostOp = "propagation"
 )
 
 // A HostStep is one thing the launcher itself does. It is data like a Step, but
 // executed in Go: it may start a set-uid program or wait for another process.
 type HostStep struct {
-	Name  string   `json:"name"`
-	Op    HostOp   `json:"op"`
-	Path  string   `json:"path,omitempty"`
-	Data  string   `json:"data,omitempty"`
-	Argv  []string `json:"argv,omitempty"`
-	Flags uint64   `json:"flags,omitempty"`
-	Save  string   `json:"save,omitempty"`
-	Why   string   `json:"why,omitempty"`
-	Man   string   `json:"man,omitempty"`
+	Name   string   `json:"name"`
+	Op     HostOp   `json:"op"`
+	Path   string   `json:"path,omitempty"`
+	Data   string   `json:"data,omitempty"`
+	Argv   []string `json:"argv,omitempty"`
+	Flags  uint64   `json:"flags,omitempty"`
+	Save   string   `json:"save,omitempty"`
+	UIDMap string   `json:"uid_map,omitempty"`
+	GIDMap string   `json:"gid_map,omitempty"`
+	Userns string   `json:"userns,omitempty"`
+	Why    string   `json:"why,omitempty"`
+	Man    string   `json:"man,omitempty"`
 }
 
 // forcedCloneFlags are those that every child of this package has.
@@ -79,7 +97,12 @@ func (h HostStep) String() string {
 	case OpPipe:
 		return Lifeline + " = pipe2(O_CLOEXEC)"
 	case OpOpenTree:
-		return h.Save + " = open_tree(AT_FDCWD, " + strconv.Quote(h.Path) + ", OPEN_TREE_CLONE|OPEN_TREE_CLOEXEC|AT_RECURSIVE)"
+		return h.Save + " = open_tree(AT_FDCWD, " + strconv.Quote(h.Path) + ", " + OpenTreeFlags.Text(cloneTree|h.Flags) + ")"
+	case OpUserns:
+		return h.Save + " = clone3({flags=CLONE_NEWUSER, …}) in a child that does nothing; write(uid_map, " + strconv.Quote(h.UIDMap) +
+			"); write(gid_map, " + strconv.Quote(h.GIDMap) + ")"
+	case OpPropagation:
+		return "mount_setattr(" + h.Save + ", \"\", AT_RECURSIVE|AT_EMPTY_PATH, {propagation=" + MountFlags.Text(h.Flags) + "})"
 	case OpClone:
 		return ChildPID + " = clone3({flags=" + CloneFlags.Text(h.Flags|forcedCloneFlags) + ", exit_signal=0})"
 	case OpWrite:
@@ -89,7 +112,7 @@ func (h HostStep) String() string {
 	case OpJoin:
 		return "waitid(P_PIDFD, …) for " + h.Data
 	case OpIDMap:
-		return "mount_setattr(" + h.Save + ", \"\", AT_EMPTY_PATH|AT_RECURSIVE, {attr_set=MOUNT_ATTR_IDMAP, propagation=MS_PRIVATE, userns_fd=/proc/" + ChildPID + "/ns/user})"
+		return "mount_setattr(" + h.Save + ", \"\", " + AtFlags.Text(unix.AT_EMPTY_PATH|h.Flags) + ", {attr_set=MOUNT_ATTR_IDMAP, userns_fd=" + h.usernsText() + "})"
 	case OpGate:
 		return "write(" + Lifeline + ", 1) opens the gate " + strconv.Quote(h.Data)
 	case OpKeep:
@@ -100,6 +123,13 @@ func (h HostStep) String() string {
 		return "prctl(PR_SET_DUMPABLE, 1)"
 	}
 	return string(h.Op)
+}
+
+func (h HostStep) usernsText() string {
+	if h.Userns != "" {
+		return h.Userns
+	}
+	return "/proc/" + ChildPID + "/ns/user"
 }
 
 // String is the plan as golden tests compare it: both lanes, without reasons.

@@ -191,7 +191,14 @@ func TestPlanValidate(t *testing.T) {
 		"needs an errno":            func(p *Plan) { p.Fault = &Fault{LaneHost, 1, 0} },
 		"contains a NUL byte":       func(p *Plan) { p.Child = append(p.Child, Execve("/x", []string{"a\x00b"}, nil)) },
 		"before it is filled":       func(p *Plan) { p.Child = append(p.Child, Close(Slot("nothing"))) },
-		"filled twice":              func(p *Plan) { p.Child = append(p.Child, Setsid().As("tmp")) },
+		"slot userns1 is used before": func(p *Plan) {
+			p.Host = slices.Insert(p.Host, 1, HostStep{Op: OpOpenTree, Save: "tree"}, HostStep{Op: OpIDMap, Save: "tree", Userns: "userns1"})
+		},
+		"slot tree is used before": func(p *Plan) { p.Host = slices.Insert(p.Host, 1, HostStep{Op: OpPropagation, Save: "tree"}) },
+		"its slot is filled twice": func(p *Plan) {
+			p.Host = slices.Insert(p.Host, 1, HostStep{Op: OpUserns, Save: "ns"}, HostStep{Op: OpUserns, Save: "ns"})
+		},
+		"filled twice": func(p *Plan) { p.Child = append(p.Child, Setsid().As("tmp")) },
 	} {
 		plan := realPlan("/bin/true")
 		spoil(plan)
@@ -201,6 +208,16 @@ func TestPlanValidate(t *testing.T) {
 		}
 	}
 	if err := realPlan("/bin/true").Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A plan with a namespace to open needs somebody who can.
+func TestPlanWithoutOpener(t *testing.T) {
+	defer leaks(t)()
+	plan := execPlan("/bin/true")
+	plan.Host = slices.Insert(plan.Host, 0, HostStep{Name: "namespace", Op: OpUserns, Save: "ns"})
+	if _, _, err := NewSpawner().Start(bg, plan); !errors.Is(err, errNoOpener) {
 		t.Error(err)
 	}
 }

@@ -56,7 +56,7 @@ func (c *planCheck) fault(h HostStep) string {
 	switch h.Op {
 	case OpPipe:
 		c.inputs = append(c.inputs, Lifeline)
-	case OpOpenTree:
+	case OpOpenTree, OpUserns:
 		c.inputs = append(c.inputs, h.Save)
 	case OpClone:
 		c.cloned = true
@@ -76,13 +76,15 @@ func (c *planCheck) order(h HostStep) string {
 	switch {
 	case !c.cloned && needsChild(h):
 		return "it needs the child, which isn't made yet"
-	case c.cloned && (h.Op == OpPipe || h.Op == OpOpenTree || h.Op == OpClone):
+	case c.cloned && (h.fills() || h.Op == OpClone):
 		return "the child is made already"
 	case h.Op == OpGate && !slices.Contains(c.inputs, Lifeline):
 		return "a gate needs the lifeline"
-	case h.Op == OpIDMap && !slices.Contains(c.inputs, h.Save):
+	case (h.Op == OpIDMap || h.Op == OpPropagation) && !slices.Contains(c.inputs, h.Save):
 		return "slot " + h.Save + " is used before it is filled"
-	case (h.Op == OpPipe && slices.Contains(c.inputs, Lifeline)) || (h.Op == OpOpenTree && slices.Contains(c.inputs, h.Save)):
+	case h.Userns != "" && !slices.Contains(c.inputs, h.Userns):
+		return "slot " + h.Userns + " is used before it is filled"
+	case h.fills() && slices.Contains(c.inputs, h.slot()):
 		return "its slot is filled twice"
 	case h.Op == OpDumpable && !c.released:
 		return "the child may still clear the flag: it needs a release step before it"
@@ -90,10 +92,22 @@ func (c *planCheck) order(h HostStep) string {
 	return ""
 }
 
+// fills: the step fills a slot, which the child inherits.
+func (h HostStep) fills() bool { return h.Op == OpPipe || h.Op == OpOpenTree || h.Op == OpUserns }
+
+func (h HostStep) slot() string {
+	if h.Op == OpPipe {
+		return Lifeline
+	}
+	return h.Save
+}
+
 func needsChild(h HostStep) bool {
 	switch h.Op {
-	case OpIDMap, OpGate, OpKeep, OpRelease, OpDumpable:
+	case OpGate, OpKeep, OpRelease, OpDumpable:
 		return true
+	case OpIDMap:
+		return h.Userns == ""
 	}
 	return namesChild(h.Path) || slices.ContainsFunc(h.Argv, namesChild)
 }

@@ -27,6 +27,7 @@ type Facts struct {
 	FreeRange  *Range  `json:"free_range,omitempty"`  // see findFreeRange; only when privileged and without sub-ids
 	Privileged bool    `json:"privileged"`            // effective CAP_SETUID and CAP_SETGID here: maps are written directly
 	SetFCap    bool    `json:"setfcap"`               // effective CAP_SETFCAP here: the uid 0 of here may be mapped
+	SysAdmin   bool    `json:"sys_admin,omitempty"`   // effective CAP_SYS_ADMIN here: file systems mounted here may be idmapped
 
 	NoNewPrivs bool     `json:"no_new_privs,omitempty"`   // set-uid bits and file capabilities do nothing for us
 	Unbounded  []string `json:"not_bounding,omitempty"`   // of CAP_SETUID and CAP_SETGID, what the bounding set lacks
@@ -100,6 +101,7 @@ func (f *Facts) readCaps(key string, fields []string) error {
 	if key == "CapEff" {
 		f.Privileged = setuid && setgid
 		f.SetFCap = caps&(1<<unix.CAP_SETFCAP) != 0
+		f.SysAdmin = caps&(1<<unix.CAP_SYS_ADMIN) != 0
 		return nil
 	}
 	if !setuid {

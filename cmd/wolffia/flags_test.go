@@ -72,6 +72,8 @@ func TestParse(t *testing.T) {
 
 		{"-v /a:/b true", lastMount, specs.Mount{Destination: "/b", Source: "/a", Options: []string{"rbind"}}},
 		{"-v /a:/b:ro -v /c:/d:rw true", lastMount, specs.Mount{Destination: "/d", Source: "/c", Options: []string{"rbind"}}},
+		{"-v /a:/b:ro,idmap true", lastMount, specs.Mount{Destination: "/b", Source: "/a", Options: []string{"rbind", "rro", "ridmap"}}},
+		{"-v /a:b:/c:idmap true", lastMount, specs.Mount{Destination: "/c", Source: "/a:b", Options: []string{"rbind", "ridmap"}}},
 		{"--tmpfs /t true", lastMount, specs.Mount{Destination: "/t", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}}},
 		{"--tmpfs /t:size=1m,ro true", lastMount, specs.Mount{Destination: "/t", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "size=1m", "ro"}}},
 		{"--shm-size 1G true", func(r *request) any { return mountAt(r, "/dev/shm").Options }, []string{"nosuid", "noexec", "nodev", "mode=1777", "size=1g"}},

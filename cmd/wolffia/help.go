@@ -49,7 +49,8 @@ program:
   --ulimit NAME=SOFT[:HARD]   a limit of setrlimit(2), e.g. nofile=1024; repeatable
   --preserve-fds N      pass the file descriptors 3 … 2+N on
 mounts:
-  -v, --volume SRC:DST[:ro]   show a folder or file of this machine; DST is an absolute path
+  -v, --volume SRC:DST[:OPT,…] show a folder or file of this machine; DST is an absolute path. OPT: ro, rw, and
+                              as root idmap: files keep their owners on disk and appear under the container's ids
   --tmpfs DST[:OPTIONS]       an empty tmpfs, e.g. /cache:size=64m
   --shm-size SIZE             size of /dev/shm, e.g. 1g (default: 64m)
   --share NS[,…]              don't make this namespace new: net, pid, ipc, uts, cgroup

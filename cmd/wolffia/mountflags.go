@@ -88,27 +88,47 @@ func (w *words) resizeShm() error {
 	return &usageError{"--shm-size: there is no /dev/shm of the container's own to size"}
 }
 
-// parseVolume reads SRC:DST[:ro|rw]. The source may contain ':', the
+const volumeForm = "want SRC:DST[:OPTION,…] with the options ro, rw and idmap"
+
+// parseVolume reads SRC:DST[:OPTION,…]. The source may contain ':', the
 // destination may not.
 func parseVolume(v string) (specs.Mount, error) {
 	m := specs.Mount{Options: []string{"rbind"}}
 	rest := v
-	if head, ok := strings.CutSuffix(rest, ":ro"); ok {
-		rest, m.Options = head, append(m.Options, "rro")
-	} else if head, ok := strings.CutSuffix(rest, ":rw"); ok {
-		rest = head
+	if at := strings.LastIndexByte(v, ':'); at > 0 {
+		if options, ok := volumeOptions(v[at+1:]); ok {
+			rest, m.Options = v[:at], append(m.Options, options...)
+		}
 	}
 	at := strings.LastIndexByte(rest, ':')
 	if at <= 0 {
-		return m, &usageError{"-v " + v + ": want SRC:DST or SRC:DST:ro"}
+		return m, &usageError{"-v " + v + ": " + volumeForm}
 	}
 	m.Destination = rest[at+1:]
 	if !path.IsAbs(m.Destination) {
-		return m, &usageError{"-v " + v + ": the destination " + strconv.Quote(m.Destination) + " has to be an absolute path in the container\n  want SRC:DST or SRC:DST:ro; ro and rw are the only options"}
+		return m, &usageError{"-v " + v + ": the destination " + strconv.Quote(m.Destination) + " has to be an absolute path in the container\n  " + volumeForm}
 	}
 	var err error
 	m.Source, err = absolute("-v", rest[:at])
 	return m, err
+}
+
+// volumeOptions are those of a mount, each for all that is mounted below too;
+// false if the text isn't a list of options.
+func volumeOptions(text string) ([]string, bool) {
+	var options []string
+	for _, o := range strings.Split(text, ",") {
+		switch o {
+		case "ro":
+			options = append(options, "rro")
+		case "idmap":
+			options = append(options, "ridmap")
+		case "rw":
+		default:
+			return nil, false
+		}
+	}
+	return options, true
 }
 
 func (w *words) caps() error {

@@ -42,7 +42,12 @@ open_tree(2)), its target is opened below the new root with openat2(2) and RESOL
 joins the two by their fds: no path is looked up twice, so nothing can be exchanged in between. At the end
 pivot_root(".", ".") exchanges the roots, the old one is detached, and a look at "/.." proves that nothing of it
 is left.
-Read: mount_namespaces(7), openat2(2), pivot_root(2).`},
+A mount can have an id map of its own, taken from a user namespace (MOUNT_ATTR_IDMAP): files keep their owners on
+disk and appear under others. It takes privilege over the user namespace that owns the file system, which only the
+launcher can have, and a detached mount that never was attached. So the launcher clones the mount, makes the clone
+private, idmaps it, and the child inherits it by its fd: the root of a container that root starts, and each
+-v SRC:DST:idmap.
+Read: mount_namespaces(7), mount_setattr(2), openat2(2), pivot_root(2).`},
 		{"overlay", `Overlayfs without root (mount).
 Linux 5.11 allows overlayfs in a user namespace; its marks are then kept as user.overlay.* attributes
 (userxattr). A throw-away upper layer is a tmpfs in the container's own mount namespace, gone with it, and

@@ -5,6 +5,7 @@
 //	maps_test.go      who am I?
 //	root_test.go      what is "/"?
 //	mounts_test.go    what else is mounted?
+//	idmap_test.go     under whose ids do its files appear?
 //	security_test.go  what can the program reach?
 //	hostile_test.go   where can a root lead that someone else wrote?
 //	exe_test.go       what becomes of the launcher's own binary?

@@ -272,14 +272,3 @@ func readlink(path string) string {
 	target, _ := os.Readlink(path)
 	return target
 }
-
-// systemd makes every mount shared, and so is a clone of one: the root of a start by root must be private before anything
-// is mounted in it, or pivot_root(2) fails (EINVAL) and the container's mounts are left on the host.
-func TestRootSharedPropagation(t *testing.T) {
-	script := `mount --make-rprivate / && mount --make-rshared / && cat /proc/self/mountinfo >"$2/before" &&
-		"$0" run --rootfs "$1" -- true; echo $?; diff "$2/before" /proc/self/mountinfo`
-	c := command{args: []string{needTool(t, "unshare"), "--mount", "sh", "-c", script, wolffia, rootfs, t.TempDir()}}
-	if r := c.do(t); r.out != "0\n" {
-		t.Errorf("%s%s", r.out, r.err)
-	}
-}
