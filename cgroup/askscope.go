@@ -17,7 +17,7 @@ func (g *Group) askScope(ctx context.Context, s Step) error {
 		return err
 	case code != 0:
 		return &Refusal{Reason: ManagerRefused, Path: s.Path, Cause: text,
-			Remedy: "without systemd: --cgroup-manager direct, in a cgroup that is delegated to you: " + userScope}
+			Remedy: "without D-Bus: systemd-run --user --scope -p Delegate=yes wolffia run …, or --cgroup-manager direct in a cgroup that is delegated to you"}
 	}
 	g.scope = path.Join(Root, text)
 	for i, f := range g.folders {

@@ -44,12 +44,22 @@ func Create(ctx context.Context, p *Plan) (*Group, error) {
 			return nil, errors.Join(stepError(p, i, s, err), g.Remove(context.WithoutCancel(ctx)))
 		}
 	}
-	if _, err := Settle(p.Mode, g.Ledger); err != nil {
+	if _, err := g.Settle(); err != nil {
 		return nil, errors.Join(err, g.Remove(context.WithoutCancel(ctx)))
 	}
-	g.before = g.Counters()
 	return g, nil
 }
+
+// Settle is due when the steps of Plan.Before are done: it holds the ledger to
+// the plan's mode, and notes the counters that the certificate begins with.
+func (g *Group) Settle() (warnings []string, err error) {
+	g.before = g.Counters()
+	return Settle(g.Plan.Mode, g.Ledger)
+}
+
+// Certify tells how the container died. It reads the counters, so it has to be
+// called before Remove.
+func (g *Group) Certify(end End) Certificate { return Certify(end, g.before, g.Counters()) }
 
 // Folders are the container's cgroups. Empty when nothing was or could be made.
 func (g *Group) Folders() []Planned {

@@ -87,7 +87,7 @@ func (c *compiler) fit(h *Hierarchy, chain []Folder, i int, need []string) (*sit
 	case !f.Mkdir || !f.Attach:
 		return nil, c.notDelegated(h, f)
 	case f.Type != "domain" && f.Type != "" && !(f.Type == "domain threaded" && need == nil):
-		return nil, c.threaded(f)
+		return nil, c.threaded(h, f)
 	}
 	for _, controller := range need {
 		switch {
@@ -101,7 +101,7 @@ func (c *compiler) fit(h *Hierarchy, chain []Folder, i int, need []string) (*sit
 		return nil, c.notDelegated(h, f)
 	}
 	if s.enable != nil && f.Others > 0 && !f.Top {
-		return nil, c.innerNode(f)
+		return nil, c.innerNode(h, f)
 	}
 	s.move = s.enable != nil && i == 0 && !f.Top && f.Path == h.Chain[0].Path
 	if s.left = leftBehind(chain[:i]); s.left != nil && c.wish.Parent == "" {

@@ -88,8 +88,10 @@ func telling(tried []*Refusal) *Refusal {
 
 func (r *Refusal) besides(tried []*Refusal) *Refusal {
 	chosen := *r
+	told := map[Reason]bool{r.Reason: true, NotDelegated: true} // nobody expects those above to be ours
 	for _, other := range tried {
-		if other != r && other.Reason != NotDelegated { // nobody expects those above to be ours
+		if !told[other.Reason] {
+			told[other.Reason] = true
 			chosen.Tried = append(chosen.Tried, other.Cause)
 		}
 	}

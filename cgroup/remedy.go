@@ -15,8 +15,20 @@ Delegate=cpu cpuset io memory pids
 END
 sudo systemctl daemon-reload   # then log in again, or: sudo systemctl restart user@%d.service`
 
-// userScope runs the launcher alone in a scope of its own.
-const userScope = "systemd-run --user --scope -p Delegate=yes wolffia run …"
+// elsewhere is how to start the launcher alone in a cgroup that is delegated:
+// in a scope of systemd's manager, or by hand.
+func (c *compiler) elsewhere(h *Hierarchy) string {
+	bus := c.facts.Bus
+	switch {
+	case !bus.Systemd && bus.Manager == "":
+		return c.delegateByHand(h)
+	case c.facts.UID == 0:
+		return "systemd-run --scope -p Delegate=yes wolffia run …"
+	case bus.Manager == "":
+		return c.noManager().Remedy + "\nsystemd-run --user --scope -p Delegate=yes wolffia run …"
+	}
+	return "systemd-run --user --scope -p Delegate=yes wolffia run …"
+}
 
 func (c *compiler) notDelegated(h *Hierarchy, f Folder) *Refusal {
 	r := &Refusal{Reason: NotDelegated, Path: f.Path, Cause: fmt.Sprintf("%s isn't delegated to uid %d (%s)", f.Path, c.facts.UID, f.Denied)}
@@ -26,25 +38,32 @@ func (c *compiler) notDelegated(h *Hierarchy, f Folder) *Refusal {
 		r.Cause = h.Mount + " is mounted read-only"
 		r.Remedy = "in a container: start the outer one with its cgroups writable"
 	case h.Version == 1:
-		folder := f.Path + "/" + c.delegation()
-		r.Remedy = fmt.Sprintf("sudo sh -c 'mkdir -p %s && chown -R %d %s'   # then: --cgroup-parent %s", folder, c.facts.UID, folder, c.delegation())
-	case c.facts.Bus.Systemd || c.facts.Bus.Manager != "":
-		r.Remedy = userScope
+		r.Remedy = c.give(h, f.Path+"/"+c.delegation()) + "   # then: --cgroup-parent " + c.delegation()
 	default:
-		r.Remedy = c.delegateByHand(h)
+		r.Remedy = c.elsewhere(h)
 	}
 	return r
 }
 
 func (c *compiler) delegation() string { return fmt.Sprintf("wolffia-user-%d", c.facts.UID) }
 
-// delegateByHand is what systemd does for Delegate=, in a shell that is moved
-// into the folder (cgroups(7), "Cgroups delegation").
+// give makes a folder and gives it to the user: what is below is then the
+// user's, and the folder's own limits stay root's (cgroups(7), "Delegating a
+// hierarchy").
+func (c *compiler) give(h *Hierarchy, folder string) string {
+	files := "cgroup.procs"
+	if h.Version == 2 {
+		files = "cgroup.procs cgroup.subtree_control cgroup.threads"
+	}
+	return fmt.Sprintf(`sudo sh -c 'mkdir -p %s && cd %s && chown %d . %s'`, folder, folder, c.facts.UID, files)
+}
+
+// delegateByHand is what systemd does for Delegate=, and this shell moved there.
 func (c *compiler) delegateByHand(h *Hierarchy) string {
 	folder := h.Mount + "/" + c.delegation()
-	return fmt.Sprintf(`sudo sh -c 'echo "+cpu +memory +pids" >%s/cgroup.subtree_control
-  mkdir -p %s/shell && chown -R %d %s && echo "+cpu +memory +pids" >%s/cgroup.subtree_control && echo '$$' >%s/shell/cgroup.procs'`,
-		h.Mount, folder, c.facts.UID, folder, folder, folder)
+	return fmt.Sprintf(`echo "+cpu +memory +pids" | sudo tee %s/cgroup.subtree_control
+%s
+mkdir %s/shell && echo $$ | sudo tee %s/shell/cgroup.procs`, h.Mount, c.give(h, folder), folder, folder)
 }
 
 // notEnabled finds where a controller stops on its way down: the highest folder
@@ -84,28 +103,32 @@ func below(chain []Folder, top string) string {
 	return ""
 }
 
-func (c *compiler) innerNode(f Folder) *Refusal {
-	return &Refusal{Reason: InnerNode, Path: f.Path,
+func (c *compiler) innerNode(h *Hierarchy, f Folder) *Refusal {
+	r := &Refusal{Reason: InnerNode, Path: f.Path,
 		Cause: fmt.Sprintf("%s has other processes in it (%d), and a cgroup with processes can't give controllers to its children (EBUSY); wolffia moves itself, and never another process",
 			f.Path, f.Others),
-		Remedy: userScope + "   # wolffia is the only process of that scope"}
+		Remedy: c.elsewhere(h) + "   # wolffia is the only process of that scope"}
+	if !c.facts.Bus.Systemd && c.facts.Bus.Manager == "" {
+		r.Remedy = fmt.Sprintf("mkdir %s/shell && echo $$ >%s/shell/cgroup.procs   # moves this shell out of the way; the others are yours to move", f.Path, f.Path)
+	}
+	return r
 }
 
-func (c *compiler) threaded(f Folder) *Refusal {
+func (c *compiler) threaded(h *Hierarchy, f Folder) *Refusal {
 	return &Refusal{Reason: Threaded, Path: f.Path, Cause: fmt.Sprintf("%s is %q (cgroup.type), where no folder with processes of its own can be made", f.Path, f.Type),
-		Remedy: "start in another cgroup: " + userScope}
+		Remedy: "start in another cgroup:\n" + c.elsewhere(h)}
 }
 
 func (c *compiler) escapes(f Folder, left []string) *Refusal {
 	return &Refusal{Reason: EscapesLimit, Path: f.Path,
 		Cause:  fmt.Sprintf("in %s the container would not be held to %s, which holds for us", f.Path, strings.Join(left, ", ")),
-		Remedy: "run wolffia as the only process of a delegated cgroup that has the limit: systemd-run --user --scope -p Delegate=yes -p MemoryMax=… wolffia run …\nor name the place: --cgroup-parent " + f.Path}
+		Remedy: "run wolffia as the only process of a delegated cgroup that has the limit (systemd-run --user --scope -p Delegate=yes -p MemoryMax=… wolffia run …)\nor name the place: --cgroup-parent " + f.Path}
 }
 
 func (c *compiler) outside(h *Hierarchy, f Folder) *Refusal {
 	return &Refusal{Reason: Outside, Path: c.wish.Parent,
 		Cause:  fmt.Sprintf("a process of %s can't be moved to %s: that takes the right to write %s/cgroup.procs, of the nearest folder above both", h.Own, c.wish.Parent, f.Path),
-		Remedy: "start inside the delegated part: " + userScope}
+		Remedy: "start inside the delegated part:\n" + c.elsewhere(h)}
 }
 
 func (c *compiler) notThere(h *Hierarchy) *Refusal {
@@ -115,7 +138,7 @@ func (c *compiler) notThere(h *Hierarchy) *Refusal {
 	}
 	folder := namedFolder(c.wish.Parent, own, h.Mount)
 	return &Refusal{Reason: NamedMissing, Path: folder, Cause: fmt.Sprintf("there is no %s, which --cgroup-parent %s names", folder, c.wish.Parent),
-		Remedy: fmt.Sprintf("sudo sh -c 'mkdir -p %s && chown -R %d %s'", folder, c.facts.UID, folder)}
+		Remedy: c.give(h, folder)}
 }
 
 func (c *compiler) noManager() *Refusal {

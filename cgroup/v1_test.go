@@ -159,7 +159,7 @@ func TestNotDelegatedV1(t *testing.T) {
 	}
 	_, err = Compile(Wish{Limits: l}, f)
 	for _, controller := range []string{"memory", "cpu", "pids"} {
-		wantRefusal(t, err, NotDelegated, f.v1(controller).Chain[0].Path, "chown -R "+strconv.Itoa(os.Getuid()))
+		wantRefusal(t, err, NotDelegated, f.v1(controller).Chain[0].Path, "chown "+strconv.Itoa(os.Getuid()))
 	}
 	p, err := Compile(Wish{Limits: l, Mode: Try}, f)
 	if err != nil || len(p.Refused) != 3 || len(p.Before) != 0 {
