@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"strconv"
@@ -76,7 +75,9 @@ func work(job string) {
 	case "touch":
 		touch(arg)
 	case "hold":
-		io.Copy(io.Discard, os.Stdin)
+		hold()
+	case "launch":
+		launch(arg)
 	}
 }
 
