@@ -39,8 +39,9 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// The folders, a limit in each, reading back and removing, where we may.
-func BenchmarkCreate(b *testing.B) {
+// All of it: looking, planning, the folders with a limit in each, reading back
+// and removing, where we may. A plan is for one start.
+func BenchmarkLimit(b *testing.B) {
 	for _, v := range []struct {
 		name  string
 		flags Flags
@@ -50,23 +51,27 @@ func BenchmarkCreate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			f, err := Probe(ProbeOptions{Limits: l})
-			if err != nil {
-				b.Fatal(err)
-			}
-			p, err := Compile(Wish{Limits: l}, f)
-			if err != nil {
-				b.Skip("missing: a cgroup that is delegated to us: ", err)
-			}
 			for b.Loop() {
-				g, err := Create(b.Context(), p)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := g.Remove(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				limit(b, l)
 			}
 		})
+	}
+}
+
+func limit(b *testing.B, l Limits) {
+	f, err := Probe(ProbeOptions{Limits: l})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := Compile(Wish{Limits: l}, f)
+	if err != nil {
+		b.Skip("missing: a cgroup that is delegated to us: ", err)
+	}
+	g, err := Create(b.Context(), p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := g.Remove(b.Context()); err != nil {
+		b.Fatal(err)
 	}
 }

@@ -74,20 +74,15 @@ func (c *Counters) readV1(folder string) {
 	c.PidsMax += keyed(folder + "/pids.events")["max"]
 }
 
-// readOuter looks at the folders above, up to the mount.
+// readOuter looks at the limits above that the plan found.
 func (c *Counters) readOuter(f Planned) {
-	file, events := "memory.max", "memory.events.local"
-	if f.Version == 1 {
-		file, events = "memory.limit_in_bytes", ""
-	}
-	for dir := path.Dir(f.Path); len(dir) > len(Root); dir = path.Dir(dir) {
-		limit := firstWord(dir + "/" + file)
-		if limit == "" || !limiting(file, limit) {
-			continue
-		}
-		o := Outer{File: dir + "/" + file, Limit: limit, Local: MemoryEvents{Max: value(dir + "/memory.failcnt")}}
-		if m, ok := memoryEvents(dir + "/" + events); ok {
+	for _, file := range f.Outer {
+		o := Outer{File: file, Limit: firstWord(file)}
+		dir := path.Dir(file)
+		if m, ok := memoryEvents(dir + "/memory.events.local"); ok {
 			o.Local = m
+		} else {
+			o.Local.Max = value(dir + "/memory.failcnt")
 		}
 		c.Outer = append(c.Outer, o)
 	}

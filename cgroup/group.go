@@ -53,7 +53,9 @@ func Create(ctx context.Context, p *Plan) (*Group, error) {
 // Settle is due when the steps of Plan.Before are done: it holds the ledger to
 // the plan's mode, and notes the counters that the certificate begins with.
 func (g *Group) Settle() (warnings []string, err error) {
-	g.before = g.Counters()
+	for _, f := range g.Folders() {
+		g.before.readOuter(f) // its own counters are 0: it is new
+	}
 	return Settle(g.Plan.Mode, g.Ledger)
 }
 

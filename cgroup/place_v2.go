@@ -187,9 +187,20 @@ func leftBehind(chain []Folder) []string {
 	return list
 }
 
+// outerMemory are the memory limits of folders above, from the nearest.
+func outerMemory(above []Folder, file string) []string {
+	var list []string
+	for _, f := range above {
+		if value, ok := f.Values[file]; ok && limiting(file, value) {
+			list = append(list, f.Path+"/"+file)
+		}
+	}
+	return list
+}
+
 // build adds the steps for a site.
 func (c *compiler) build(s *site, limits Limits) {
-	g := Planned{Placement: s.placement, Version: 2, Base: s.base, Path: s.base + "/" + c.name, Enabled: s.enable}
+	g := Planned{Placement: s.placement, Version: 2, Base: s.base, Path: s.base + "/" + c.name, Enabled: s.enable, Outer: outerMemory(s.above, "memory.max")}
 	if s.base == ScopePath {
 		c.step(c.scopeStep())
 	}

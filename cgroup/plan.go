@@ -52,9 +52,12 @@ type Planned struct {
 	Base      string    `json:"base"`              // the folder that is delegated to us
 	Leaf      string    `json:"leaf,omitempty"`    // where the launcher moves itself
 	Enabled   []string  `json:"enabled,omitempty"` // controllers that we enable in Base
+	Outer     []string  `json:"outer,omitempty"`   // files of memory limits above
 }
 
-// A Plan is what will be done for the limits, and what can't be.
+// A Plan is what will be done for the limits, and what can't be. It is for one
+// start: the names in it are used once, and the launcher may be elsewhere
+// afterwards. The next start probes again.
 type Plan struct {
 	Groups  []Planned  `json:"groups"`
 	Before  []Step     `json:"before"`          // until the child is made

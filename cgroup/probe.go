@@ -30,7 +30,9 @@ func Probe(o ProbeOptions) (*Facts, error) {
 	o.files = o.Limits.Files()
 	f := &Facts{Root: Root, Tree: Look(Root), UID: os.Geteuid(), PID: os.Getpid(), Name: NewName()}
 	f.Bus = probeBus(f.UID, o)
-	f.Scope = scopeTool()
+	if f.Bus.Manager != "" {
+		f.Scope = scopeTool()
+	}
 	if f.Tree == NoTree {
 		return f, nil
 	}
@@ -65,6 +67,7 @@ func probeHierarchy(m cgroupMount, own ownCgroup, o ProbeOptions) Hierarchy {
 	if m.version == 2 {
 		h.Controllers = words(m.point + "/cgroup.controllers")
 	}
+	m.controllers = h.Controllers
 	if !o.needs(h) {
 		return h
 	}
@@ -112,29 +115,30 @@ func namedFolder(parent, own, mount string) string {
 func probeChain(folder string, m cgroupMount, o ProbeOptions) []Folder {
 	var chain []Folder
 	for ; within(folder, m.point); folder = path.Dir(folder) {
-		chain = append(chain, probeFolder(folder, m.version, o))
+		chain = append(chain, probeFolder(folder, m, o))
 	}
 	return chain
 }
 
-func probeFolder(folder string, version int, o ProbeOptions) Folder {
-	f := Folder{Path: folder}
+func probeFolder(folder string, m cgroupMount, o ProbeOptions) Folder {
+	f, there := Folder{Path: folder}, m.controllers
 	f.Mkdir = f.may("mkdir", folder, unix.W_OK|unix.X_OK)
 	f.Attach = f.may("write cgroup.procs", folder+"/cgroup.procs", unix.W_OK)
-	if version == 2 {
+	if m.version == 2 {
 		f.Enable = f.may("write cgroup.subtree_control", folder+"/cgroup.subtree_control", unix.W_OK)
 		f.Controllers = words(folder + "/cgroup.controllers")
 		f.Enabled = words(folder + "/cgroup.subtree_control")
 		kind, err := read(folder + "/cgroup.type")
 		f.Type, f.Top = strings.TrimSpace(kind), err != nil
+		there = f.Controllers // what the parent enables is what has files here
 	}
-	if f.Mkdir {
-		f.Others = others(folder)
+	if f.Mkdir && m.version == 2 {
+		f.Others = others(folder) // v1 has no rule of no internal processes
 	}
 	if f.Mkdir && o.Try {
 		f.try(folder)
 	}
-	f.readValues(slices.Concat(outerLimits(version), o.files))
+	f.readValues(slices.Concat(outerLimits(m.version), o.files), there)
 	return f
 }
 
@@ -176,8 +180,11 @@ func outerLimits(version int) []string {
 	return []string{"memory.max", "memory.high", "pids.max", "cpu.max"}
 }
 
-func (f *Folder) readValues(files []string) {
+func (f *Folder) readValues(files, controllers []string) {
 	for _, file := range files {
+		if c, _, _ := strings.Cut(file, "."); !contains(controllers, c) || f.Values[file] != "" {
+			continue
+		}
 		text, err := read(f.Path + "/" + file)
 		if err != nil {
 			continue // not here: the root has none, or the controller isn't enabled

@@ -36,7 +36,8 @@ type cgroupMount struct {
 	root    string   // the cgroup that is shown at point, as seen from our cgroup namespace
 	point   string   //
 	super   []string // options of the file system: a v1 hierarchy's controllers are among them
-	options []string
+
+	controllers []string // of the hierarchy
 }
 
 // parseMounts gives the cgroup mounts at or below root. Of two at one place the
@@ -44,13 +45,16 @@ type cgroupMount struct {
 func parseMounts(text, root string) []cgroupMount {
 	var list []cgroupMount
 	for line := range strings.Lines(text) {
+		if !strings.Contains(line, " - cgroup") {
+			continue
+		}
 		before, after, ok := strings.Cut(line, " - ")
 		f, g := strings.Fields(before), strings.Fields(after)
 		if !ok || len(f) < 6 || len(g) < 3 || g[0] != "cgroup" && g[0] != "cgroup2" {
 			continue
 		}
 		m := cgroupMount{version: 1, root: unescape(f[3]), point: unescape(f[4]),
-			options: strings.Split(f[5], ","), super: strings.Split(g[2], ",")}
+			super: strings.Split(g[2], ",")}
 		if g[0] == "cgroup2" {
 			m.version = 2
 		}

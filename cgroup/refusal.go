@@ -111,6 +111,9 @@ func (c *compiler) noController(l Limit) *Refusal {
 	}
 	v2 := c.facts.v2()
 	in1 := c.facts.v1(r.Controller)
+	if r.Controller == "io" {
+		in1 = c.facts.v1("blkio")
+	}
 	switch {
 	case in1 != nil && len(l.V1) == 0:
 		r.Reason, r.Path = NoForm, in1.Mount
