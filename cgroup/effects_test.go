@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ func effects(t *testing.T, parent string) {
 		{"memory kills", memoryKills}, {"memory below the limit", memoryBelow}, {"operator's SIGKILL", operatorKills},
 		{"PID 1 survives", childKilled}, {"pids", pidsRefuse}, {"cpu", cpuThrottles}, {"watch", watchSees},
 		{"the same name again", sameNameAgain}, {"sweep", sweepRemoves}, {"many", manyLeaveNothing}, {"a limit that can't be", badLimit},
-		{"freeze and kill", freezeAndKill}, {"writable", writable},
+		{"freeze and kill", freezeAndKill}, {"writable", writable}, {"outer limit", outerLimitWins}, {"stats", statsTell},
+		{"at once", manyAtOnce}, {"probe by trying", probeTries},
 	} {
 		t.Run(e.name, func(t *testing.T) { e.run(t, parent) })
 	}
@@ -272,6 +274,112 @@ func writable(t *testing.T, parent string) {
 	c := Certify(job(t, g, "touch 200m").wait(), before, g.Counters())
 	if g.FD() >= 0 && c.Reason != OOM || c.Signal != "SIGKILL" {
 		t.Errorf("%s", show(c))
+	}
+}
+
+// outerLimitWins: the ledger names the tighter limit above, and the certificate
+// whose limit it was.
+func outerLimitWins(t *testing.T, parent string) {
+	outer := group(t, Wish{Limits: limits(t, Flags{Memory: "48m"}), Parent: parent})
+	g := group(t, Wish{Limits: limits(t, Flags{Memory: "96m"}), Parent: outer.folders[0].Path})
+	if e := g.Ledger[0]; e.State != InForce || !strings.HasSuffix(e.Tighter, " 50331648") || !strings.HasPrefix(e.Tighter, outer.folders[0].Path) {
+		t.Errorf("ledger: %s", e)
+	}
+	if warnings, err := Settle(Require, g.Ledger); err != nil || len(warnings) != 1 {
+		t.Errorf("%q %v", warnings, err)
+	}
+	c := g.Certify(job(t, g, "touch 200m").wait())
+	if c.Reason != OOM || c.Own || !strings.HasPrefix(c.Whose, outer.folders[0].Path) || c.Limit != "50331648" {
+		t.Errorf("%s: %s", c, show(c))
+	}
+}
+
+// statsTell what a program uses, each part that its controllers count.
+func statsTell(t *testing.T, parent string) {
+	g := group(t, Wish{Limits: limits(t, Flags{Memory: "64m", CPUs: "0.5", Pids: "20"}), Parent: parent})
+	c := job(t, g, "hold")
+	waitFor(t, "processes and memory", func() bool {
+		s := g.Stats()
+		return s.Pids != nil && s.Pids.Current > 0 && s.Memory != nil && s.Memory.Current > 0 && len(s.Memory.Detail) > 0 && s.CPU != nil
+	})
+	if s := g.Stats(); g.FD() >= 0 && (s.CPU.Usage == 0 || s.MemoryPressure == nil) {
+		t.Errorf("%s", show(s))
+	}
+	c.end()
+}
+
+// manyAtOnce: starts and sweeps of one user at the same time don't take each
+// other's folders away.
+func manyAtOnce(t *testing.T, parent string) {
+	l := limits(t, Flags{Memory: "64m"})
+	group(t, Wish{Limits: l, Parent: parent}) // the launcher moves now, if it has to
+	f, err := Probe(ProbeOptions{Limits: l, Parent: parent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts, sweeps sync.WaitGroup
+	done := make(chan struct{})
+	sweeps.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if _, err := Sweep(f); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for range 4 {
+		starts.Go(func() {
+			for range 5 {
+				startOnce(t, Wish{Limits: l, Parent: parent, Name: NewName()}, f)
+			}
+		})
+	}
+	starts.Wait()
+	close(done)
+	sweeps.Wait()
+}
+
+func startOnce(t *testing.T, w Wish, f *Facts) {
+	p, err := Compile(w, f)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	g, err := Create(t.Context(), p)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if text, err := read(g.Ledger[0].File); err != nil || strings.TrimSpace(text) != "67108864" {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := g.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// probeTries: what the kernel says that we may do, we may; nothing is left.
+func probeTries(t *testing.T, parent string) {
+	o := ProbeOptions{Limits: limits(t, Flags{Memory: "64m"}), Parent: parent}
+	asked, err := Probe(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Try = true
+	tried, err := Probe(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range asked.Hierarchies {
+		for j, folder := range h.Chain {
+			if folder.Mkdir != tried.Hierarchies[i].Chain[j].Mkdir {
+				t.Errorf("%s: asked %t, tried %t (%s)", folder.Path, folder.Mkdir, !folder.Mkdir, tried.Hierarchies[i].Chain[j].Denied)
+			}
+		}
 	}
 }
 

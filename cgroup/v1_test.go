@@ -40,7 +40,6 @@ func TestGivenV1(t *testing.T) {
 		t.Skip("runs in a process that TestRootDelegatedV1 starts")
 	}
 	effects(t, parent)
-	t.Run("outer limit", outerLimitWins)
 	t.Run("v2 only", func(t *testing.T) {
 		l := limits(t, Flags{MemoryHigh: "32m"})
 		f, err := Probe(ProbeOptions{Limits: l, Parent: parent})
@@ -50,23 +49,6 @@ func TestGivenV1(t *testing.T) {
 		_, err = Compile(Wish{Limits: l, Parent: parent}, f)
 		wantRefusal(t, err, NoForm, "memory.high", "cgroup v1's here")
 	})
-}
-
-// outerLimitWins: the ledger names the tighter limit above, and the certificate
-// whose limit it was.
-func outerLimitWins(t *testing.T) {
-	parent := os.Getenv("WOLFFIA_TEST_GIVEN")
-	outer := group(t, Wish{Limits: limits(t, Flags{Memory: "48m"}), Parent: parent})
-	inner := Wish{Limits: limits(t, Flags{Memory: "96m"}), Parent: parent + "/" + filepath.Base(outer.folders[0].Path)}
-	g := group(t, inner)
-	if e := g.Ledger[0]; e.State != InForce || !strings.Contains(e.Tighter, "memory.limit_in_bytes 50331648") {
-		t.Errorf("ledger: %s", e)
-	}
-	before := g.Counters()
-	c := Certify(job(t, g, "touch 200m").wait(), before, g.Counters())
-	if c.Reason != OOM || c.Own || !strings.HasPrefix(c.Whose, outer.folders[0].Path) || c.Limit != "50331648" {
-		t.Errorf("%s: %s", c, show(c))
-	}
 }
 
 // delegateV1 makes the folder in each hierarchy, below our own cgroup.

@@ -65,19 +65,6 @@ func TestVMOthersStay(t *testing.T) {
 	}
 }
 
-// Stats have every part that v2 tells of.
-func TestVMStats(t *testing.T) {
-	l := limits(t, Flags{Memory: "64m", CPUs: "0.5", Pids: "20"})
-	onV2(t, l)
-	g := group(t, Wish{Limits: l})
-	c := job(t, g, "hold")
-	waitFor(t, "processes and memory", func() bool {
-		s := g.Stats()
-		return s.Pids != nil && s.Pids.Current > 0 && s.Memory != nil && s.Memory.Current > 0 && s.Memory.Detail["anon"] > 0 && s.CPU.Usage > 0
-	})
-	c.end()
-}
-
 // A controller that no folder has is refused by its name, and the rest with Try holds.
 func TestVMControllerMissing(t *testing.T) {
 	l := limits(t, Flags{Memory: "64m", Conf: []string{"nonsense.max=1"}})
