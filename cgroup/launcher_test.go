@@ -110,6 +110,24 @@ func TestVMKilledLauncher(t *testing.T) {
 	}
 }
 
+// A controller that isn't handed down to the launcher's cgroup is refused by its
+// name, where it stops, and with the command (rootless-containers/rootlesskit#282).
+func TestVMControllerStops(t *testing.T) {
+	l := limits(t, Flags{Pids: "100"})
+	onV2(t, l)
+	outer := group(t, Wish{Limits: l})
+	inner := group(t, Wish{Limits: limits(t, Flags{Pids: "50"}), Parent: outer.folders[0].Path})
+	c := job(t, inner, "launch stay")
+	c.wait()
+	folder := outer.folders[0].Path
+	for _, words := range []string{"--memory 32m can't be in force", "the memory controller isn't delegated to " + inner.folders[0].Path,
+		"it stops at " + folder + ", whose cgroup.subtree_control is \"pids\"", "echo +memory >" + folder + "/cgroup.subtree_control"} {
+		if !strings.Contains(c.said()["refused"], words) {
+			t.Errorf("it doesn't say %q:\n%s", words, c.out.String())
+		}
+	}
+}
+
 // With another process in its cgroup the launcher refuses: that process stays,
 // also in a cgroup that is called "main" (TracecatHQ/tracecat#3142).
 func TestVMSiblingStays(t *testing.T) {
