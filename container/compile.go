@@ -8,6 +8,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/mount"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
@@ -19,6 +20,7 @@ type Plan struct {
 	nsexec.Plan
 	Phases  []Phase        `json:"phases"` // of the child lane
 	Maps    userns.Mapping `json:"maps"`
+	Cgroup  *cgroup.Plan   `json:"cgroup,omitempty"` // nil: the caller's
 	Spec    *specs.Spec    `json:"-"`
 	Options *Options       `json:"-"`
 	Facts   *Facts         `json:"-"`
@@ -51,7 +53,7 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	}
 	c.warnUnlocked()
 	c.childLane(tree)
-	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Spec: spec, Options: o, Facts: f,
+	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Cgroup: c.cgroup, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
 	return plan, nil
 }
@@ -66,6 +68,7 @@ type compiler struct {
 	opts     *Options
 	facts    *Facts
 	maps     userns.Mapping
+	cgroup   *cgroup.Plan
 	user     specs.User // of the program
 	flags    uint64     // CLONE_NEW*
 	child    nsexec.Program
@@ -120,7 +123,7 @@ func (c *compiler) check() error {
 	}
 	c.notes = append(c.notes, c.maps.Notes...)
 	c.chooseUser()
-	return errors.Join(c.checkUser(), c.checkLimits(), c.checkRoot())
+	return errors.Join(c.checkUser(), c.checkLimits(), c.checkRoot(), c.cgroupGroup())
 }
 
 // mapRequest takes a bundle's maps where it has some.

@@ -33,6 +33,7 @@ type Facts struct {
 	Under   []string                      `json:"under,omitempty"`    // mount points below /etc and /var
 	Entries map[string][]TopEntry         `json:"entries,omitempty"`  // of /etc or /var, when something is mounted below it
 	Cgroups cgroup.Tree                   `json:"cgroups"`            // what stands at /sys/fs/cgroup
+	Cgroup  *cgroup.Facts                 `json:"cgroup,omitempty"`   // where we are in it; nil: nobody asked for limits
 	Scratch string                        `json:"scratch,omitempty"`  // where throw-away layers go without TmpfsXattr
 }
 
@@ -83,6 +84,9 @@ func Probe(spec *specs.Spec, o *Options) (*Facts, error) {
 		return nil, err
 	}
 	if err := f.probeSources(spec); err != nil {
+		return nil, err
+	}
+	if err := f.probeCgroups(spec, o); err != nil {
 		return nil, err
 	}
 	found := <-ids

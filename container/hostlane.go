@@ -3,8 +3,6 @@ package container
 import (
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
 )
@@ -29,8 +27,11 @@ func (c *compiler) hostLane() []nsexec.HostStep {
 	h := []nsexec.HostStep{{Name: "lifeline", Op: nsexec.OpPipe, Man: "pipe(2)",
 		Why: "the child waits at its gates by reading from it, and sees end of file if the launcher dies"}}
 	h = append(h, c.treeSteps()...)
-	h = append(h, nsexec.HostStep{Name: "make the child", Op: nsexec.OpClone, Flags: c.flags &^ unix.CLONE_NEWNET, Man: "clone(2)",
+	before, after := c.cgroupSteps()
+	h = append(h, before...)
+	h = append(h, nsexec.HostStep{Name: "make the child", Op: nsexec.OpClone, Flags: c.cloneFlags(), Man: "clone(2)",
 		Why: "one call makes the process, all its namespaces and its pidfd; it shares our memory until its execve, so nothing is copied"})
+	h = append(h, after...)
 	h = append(h, c.mapSteps()...)
 	h = append(h, c.mapTreeSteps()...)
 	h = append(h, nsexec.HostStep{Name: "open the gate", Op: nsexec.OpGate, Data: nsexec.GateMaps, Why: "the maps are written", Man: "write(2)"})

@@ -8,6 +8,8 @@ type Options struct {
 	Map         userns.Request
 	AnyUser     bool // no user was asked for: root where the map has one, else our own id
 	KeepGroups  bool // keep the caller's supplementary groups
+	Cgroups     Cgroups
+	AllFacts    bool // probe also what this container doesn't need: the facts are to be saved
 	PreserveFDs int  // fds 3 … 2+PreserveFDs are passed on to the program
 }
 

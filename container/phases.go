@@ -26,6 +26,7 @@ func (c *compiler) childLane(t *mount.Tree) {
 	c.add("guards: the launcher's memory is shared, and its death must be ours", c.guardSteps())
 	c.add("sources: layers and binds, opened with exactly the caller's rights", t.Early)
 	c.add("id maps: from here on ids have names, and inodes can be made", c.gateSteps())
+	c.add("control group", c.cgroupNamespace())
 	c.add("network", c.networkSteps())
 	for i, m := range c.marks {
 		end := len(t.Late)

@@ -8,12 +8,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/nsexec"
 )
 
 // prepare takes what the root needs on the host: the lock of an upper layer and
 // its work folder. The returned function gives it back.
 func (p *Plan) prepare(ctx context.Context, s *nsexec.Spawner) (release func() error, err error) {
+	if p.Cgroup != nil {
+		if _, err := cgroup.Sweep(p.Facts.Cgroup); err != nil { // what killed launchers left
+			return nil, err
+		}
+	}
 	if p.Options.Root.Upper == "" {
 		return p.prepareScratch(ctx, s)
 	}

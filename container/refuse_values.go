@@ -157,9 +157,6 @@ func (c *check) linux(l *specs.Linux) {
 	if l.Resources != nil {
 		c.devices(l.Resources.Devices)
 	}
-	if l.CgroupsPath != "" {
-		c.note("linux.cgroupsPath", "cgroups are not built yet: the container stays in the caller's cgroup, without limits of its own")
-	}
 	c.namespaces(l.Namespaces)
 	c.maskable("linux.maskedPaths", l.MaskedPaths)
 	c.maskable("linux.readonlyPaths", l.ReadonlyPaths)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/mount"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
@@ -26,6 +27,7 @@ type Result struct {
 	RunNS    int64    `json:"run_ns,omitempty"`    // from execve to the end
 	Weak     bool     `json:"weak_wait,omitempty"` // waited by number: a filter forbids waitid(P_PIDFD)
 
+	Cgroup *CgroupResult  `json:"cgroup,omitempty"` // nil: no limit was asked for
 	Maps   userns.Mapping `json:"maps"`
 	Root   Root           `json:"root"`
 	Mounts []MountResult  `json:"mounts"`
@@ -40,9 +42,18 @@ type MountResult struct {
 	Options     []string `json:"options,omitempty"`
 }
 
+// CgroupResult is what became of the limits.
+type CgroupResult struct {
+	Groups   []cgroup.Planned    `json:"groups"` // where they were
+	Limits   cgroup.Ledger       `json:"limits"` // each that was asked for, and what the kernel said when it was read back
+	Warnings []string            `json:"warnings,omitempty"`
+	Death    *cgroup.Certificate `json:"death,omitempty"`
+	OOMKills uint64              `json:"oom_kills"` // processes of the container that the OOM killer killed
+}
+
 // Failure is an error in parts, so that nobody has to read its text.
 type Failure struct {
-	Reason  string `json:"reason"` // stable: "step", "map", "input", "request", "unsupported", "idmap", "bundle", "other"
+	Reason  string `json:"reason"` // stable: "step", "map", "input", "request", "unsupported", "idmap", "bundle", "limits", "other"
 	Code    string `json:"code,omitempty"`
 	Lane    string `json:"lane,omitempty"`
 	Step    int    `json:"step,omitempty"` // from 1
@@ -81,6 +92,12 @@ func (r *Result) Ended(c *Container, status nsexec.ExitStatus, ran time.Duration
 	if status.Signal != 0 {
 		r.Signal = unix.SignalName(status.Signal)
 	}
+	if g := c.group; g != nil {
+		r.Cgroup = &CgroupResult{Groups: g.Folders(), Limits: g.Ledger, Warnings: g.warnings, Death: c.Certificate}
+		if c.Certificate != nil {
+			r.Cgroup.OOMKills = c.Certificate.OOMKills
+		}
+	}
 }
 
 func failure(err error) *Failure {
@@ -97,7 +114,16 @@ func failure(err error) *Failure {
 	var field *UnsupportedFieldError
 	var bundle *BundleError
 	var idmap *mount.IDMapError
+	var refused *cgroup.RefusedError
+	var limit *cgroup.LimitError
+	var value *cgroup.ValueError
 	switch {
+	case errors.As(err, &refused):
+		f.Reason, f.Code = "limits", string(refused.Refusals[0].Reason)
+	case errors.As(err, &limit):
+		f.Reason, f.Code = "limits", "not-in-force"
+	case errors.As(err, &value):
+		f.Reason, f.Code = "input", value.What
 	case errors.As(err, &step):
 		f.Reason, f.Lane, f.Step, f.Name = "step", step.Lane, step.Index+1, step.Name
 	case errors.As(err, &plan):

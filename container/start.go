@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/nsexec"
 	"wolffia.dev/userns"
 )
@@ -18,6 +19,9 @@ type Container struct {
 	Process *nsexec.Process
 	Report  *nsexec.Report
 
+	Certificate *cgroup.Certificate // how it died, once it was waited for; nil without a cgroup of its own
+
+	group   *group
 	meant   meantSignal
 	release func() error // gives locks and folders of the root back
 }
@@ -47,19 +51,23 @@ func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, erro
 	if err != nil {
 		return nil, &StartError{Code: ExitLauncher, Err: err}
 	}
-	maker := &usernsMaker{}
+	maker, group := &usernsMaker{}, newGroup(plan)
 	run := plan.Plan
 	run.OpenUserns = maker.open
+	if group != nil {
+		run.Cgroup = group
+	}
 	process, report, err := s.Start(ctx, &run)
 	if report != nil {
 		report.Notes = append(report.Notes, maker.notes...)
 	}
 	if err != nil {
 		err = explain(plan, report, err)
-		return nil, &StartError{Code: exitCode(plan, err), Err: errors.Join(err, release()), Plan: plan, Report: report}
+		return nil, &StartError{Code: exitCode(plan, err), Err: errors.Join(err, group.remove(), release()), Plan: plan, Report: report}
 	}
 	report.Notes = append(report.Notes, fallbacks(plan, report)...)
-	return &Container{Plan: plan, Process: process, Report: report, release: release}, nil
+	group.begin()
+	return &Container{Plan: plan, Process: process, Report: report, group: group, release: release}, nil
 }
 
 // usernsMaker makes the namespaces of mounts' own id maps, one after the other.
@@ -97,7 +105,27 @@ func fallbacks(plan *Plan, report *nsexec.Report) []string {
 // Wait blocks until the container ends, and removes what it leaves.
 func (c *Container) Wait() (nsexec.ExitStatus, error) {
 	status, err := c.Process.Wait()
+	if err == nil {
+		c.Certificate, err = c.group.end(status, c.endedByUs(status))
+	}
 	return status, errors.Join(err, c.Close())
+}
+
+// Warnings are what a person should see once the container runs: a limit that
+// isn't in force, or isn't what is reached first.
+func (c *Container) Warnings() []string {
+	if c.group == nil {
+		return nil
+	}
+	return c.group.warnings
+}
+
+// Ledger has an entry for each limit that was asked for.
+func (c *Container) Ledger() cgroup.Ledger {
+	if c.group == nil {
+		return nil
+	}
+	return c.group.Ledger
 }
 
 // Close gives back what the container held on the host. Only after its end.

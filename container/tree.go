@@ -270,9 +270,13 @@ func (c *compiler) cgroupMount(t *mount.Tree, dest string, attrs uint64) error {
 	switch {
 	case c.has(unix.CLONE_NEWCGROUP) && c.facts.Cgroups == cgroup.Unified:
 		slot := t.Name(dest)
-		t.Filesystem("cgroup2", slot, nil, attrs|unix.MOUNT_ATTR_RDONLY)
+		if c.opts.Cgroups.Writable {
+			attrs &^= unix.MOUNT_ATTR_RDONLY
+		} else {
+			attrs |= unix.MOUNT_ATTR_RDONLY
+		}
+		t.Filesystem("cgroup2", slot, nil, attrs)
 		t.Attach(slot, dest, false, true)
-		c.note("%s is read-only: limits and delegation aren't built yet", dest)
 	case c.facts.Cgroups != cgroup.NoTree:
 		c.hostTree(t, cgroup.Root, dest, unix.MOUNT_ATTR_RDONLY, "read-only, as it shows the host's groups")
 	default:

@@ -40,7 +40,7 @@ func (a *arena) cancel() {
 
 // prepare fills the clone arguments. exit_signal is 0: until its execve the
 // child causes no SIGCHLD and no plain wait4(-1) reaps it (wait(2), __WALL).
-func (a *arena) prepare(flags, cgroup uint64) {
+func (a *arena) prepare(flags uint64, cgroup int) {
 	a.head.masks.all = ^uint64(0)
 	a.head.tid = 1
 	a.head.pidfd = -1
@@ -49,7 +49,7 @@ func (a *arena) prepare(flags, cgroup uint64) {
 		pidfd:    uint64(address(&a.head.pidfd)),
 		childTID: uint64(address(&a.head.tid)),
 		stack:    uint64(uintptr(unsafe.Pointer(&a.mem[len(a.mem)-stackSize]))), stackSize: stackSize,
-		cgroup: cgroup,
+		cgroup: uint64(cgroup), // read with CLONE_INTO_CGROUP alone
 	}
 }
 

@@ -17,13 +17,15 @@ type birth struct {
 	program Program
 	inputs  map[string]uint64 // slots that the host lane filled
 	flags   uint64            // clone flags, beside forcedCloneFlags
-	fault   *Fault            // injected, or nil
+	into    bool              // be born in cgroup, the fd of a folder
+	cgroup  int
+	fault   *Fault // injected, or nil
 }
 
 // make loads a program and makes the child that executes it.
 func (s *Spawner) make(b birth) (*arena, *Process, error) {
 	if !s.old.Load() {
-		a, proc, err := s.makeBy((*arena).clone, b)
+		a, proc, err := s.makeBy((*arena).clone, b.intoCgroup())
 		if (err != unix.ENOSYS && err != unix.EPERM) || clone3Exists() {
 			return a, proc, err
 		}
@@ -39,6 +41,14 @@ func (s *Spawner) make(b birth) (*arena, *Process, error) {
 	return a, proc, err
 }
 
+// intoCgroup is the birth by clone3(2), into a cgroup where there is one (Linux 5.7).
+func (b birth) intoCgroup() birth {
+	if b.into {
+		b.flags |= unix.CLONE_INTO_CGROUP
+	}
+	return b
+}
+
 // clone2Flags are the flags that fit into clone(2): its low byte is exit_signal.
 const clone2Flags = 0xffffff00
 
@@ -50,7 +60,7 @@ func (s *Spawner) makeBy(clone func(*arena) (int, error), b birth, before ...Ste
 	if b.fault != nil && b.fault.Lane == LaneChild {
 		a.inject(b.fault.Step, b.fault.Errno)
 	}
-	a.prepare(b.flags, 0)
+	a.prepare(b.flags, b.cgroup)
 	proc, err := s.spawn(a, func() (int, error) { return clone(a) })
 	if err != nil {
 		a.free()

@@ -2,6 +2,7 @@ package nsexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,8 @@ func (l *launch) do(ctx context.Context, h HostStep) (int64, error) {
 		return l.pipe()
 	case OpOpenTree:
 		return l.openTree(h)
+	case OpCgroup:
+		return 0, l.cgroup(ctx, h)
 	case OpClone:
 		return l.clone(ctx, h.Flags)
 	case OpWrite:
@@ -62,7 +65,12 @@ func (l *launch) clone(ctx context.Context, flags uint64) (int64, error) {
 	if err := l.lock(ctx, window.rlock, window.runlock); err != nil {
 		return 0, err
 	}
-	a, child, err := l.spawner.make(birth{program: l.plan.Child, inputs: l.inputs, flags: flags, fault: l.plan.Fault})
+	b := birth{program: l.plan.Child, inputs: l.inputs, flags: flags &^ unix.CLONE_INTO_CGROUP, fault: l.plan.Fault}
+	if flags&unix.CLONE_INTO_CGROUP != 0 && l.plan.Cgroup != nil {
+		b.cgroup = l.plan.Cgroup.FD()
+		b.into = b.cgroup >= 0
+	}
+	a, child, err := l.spawner.make(b)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +78,33 @@ func (l *launch) clone(ctx context.Context, flags uint64) (int64, error) {
 	if a.skip > 0 {
 		l.report.Notes = append(l.report.Notes, fallbackNote(a))
 	}
-	return int64(child.PID), nil
+	return int64(child.PID), l.moveLate(b, a)
+}
+
+// moveLate puts a child into its cgroup that clone(2) made outside: clone3(2)
+// alone knows CLONE_INTO_CGROUP (youki-dev/youki#2030).
+func (l *launch) moveLate(b birth, a *arena) error {
+	if !b.into || a.head.args.flags&unix.CLONE_INTO_CGROUP != 0 {
+		return nil
+	}
+	note, err := l.plan.Cgroup.Move(l.child.PID)
+	if err == nil {
+		l.report.Notes = append(l.report.Notes, note)
+	}
+	return err
+}
+
+var errNoCgroup = errors.New("the plan has no Cgroup (this is a bug)")
+
+func (l *launch) cgroup(ctx context.Context, h HostStep) error {
+	if l.plan.Cgroup == nil {
+		return errNoCgroup
+	}
+	child := 0
+	if l.child != nil {
+		child = l.child.PID
+	}
+	return l.plan.Cgroup.Do(ctx, h.Number, child)
 }
 
 // expand puts the child's pid where ChildPID stands.

@@ -27,8 +27,24 @@ type Plan struct {
 	// plan without such a step needs none.
 	OpenUserns UsernsOpener `json:"-"`
 
+	// Cgroup does the OpCgroup steps, and gives the folder of a clone into a cgroup;
+	// package cgroup knows how. A plan without either needs none.
+	Cgroup Cgroup `json:"-"`
+
 	// Fault, if not nil, makes one step fail. For tests.
 	Fault *Fault `json:"fault,omitempty"`
+}
+
+// A Cgroup makes the child's control group, step by step.
+type Cgroup interface {
+	// Do makes the cgroup's own step number n. child is the child's pid, 0 before
+	// there is one.
+	Do(ctx context.Context, n, child int) error
+	// FD is the cgroup v2 folder for CLONE_INTO_CGROUP, lent, or -1.
+	FD() int
+	// Move puts a child there that couldn't be born in it, and gives the note for
+	// the report. The child is on its way to its first gate.
+	Move(child int) (note string, err error)
 }
 
 // A UsernsOpener makes a user namespace with these maps, written as for
@@ -55,7 +71,8 @@ const (
 	OpPipe     HostOp = "pipe"     // make the lifeline
 	OpOpenTree HostOp = "opentree" // clone the mount at Path into slot Save; Flags: AT_RECURSIVE
 	OpUserns   HostOp = "userns"   // make a user namespace with UIDMap and GIDMap, an fd of it into slot Save
-	OpClone    HostOp = "clone"    // make the child, with clone flags Flags
+	OpCgroup   HostOp = "cgroup"   // step number Number of the child's control group; Data prints it
+	OpClone    HostOp = "clone"    // make the child, with clone flags Flags; CLONE_INTO_CGROUP: in Plan.Cgroup
 	OpWrite    HostOp = "write"    // write Data to Path
 	OpExec     HostOp = "exec"     // start the program Argv, without waiting
 	OpJoin     HostOp = "join"     // wait for every program started by OpExec
@@ -80,6 +97,7 @@ type HostStep struct {
 	Data   string   `json:"data,omitempty"`
 	Argv   []string `json:"argv,omitempty"`
 	Flags  uint64   `json:"flags,omitempty"`
+	Number int      `json:"number,omitempty"` // OpCgroup
 	Save   string   `json:"save,omitempty"`
 	UIDMap string   `json:"uid_map,omitempty"`
 	GIDMap string   `json:"gid_map,omitempty"`
@@ -105,6 +123,8 @@ func (h HostStep) String() string {
 		return "mount_setattr(" + h.Save + ", \"\", AT_RECURSIVE|AT_EMPTY_PATH, {propagation=" + MountFlags.Text(h.Flags) + "})"
 	case OpClone:
 		return ChildPID + " = clone3({flags=" + CloneFlags.Text(h.Flags|forcedCloneFlags) + ", exit_signal=0})"
+	case OpCgroup:
+		return h.Data
 	case OpWrite:
 		return "write(" + strconv.Quote(h.Path) + ", " + strconv.Quote(h.Data) + ")"
 	case OpExec:

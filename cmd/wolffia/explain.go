@@ -52,6 +52,7 @@ func explain(args []string) error {
 // factsHereOrThere probes this machine, or reads what another one saved.
 func (r *request) factsHereOrThere() (*container.Facts, error) {
 	if r.facts == "" {
+		r.opts.AllFacts = r.factsSave != ""
 		return container.Probe(r.spec, &r.opts)
 	}
 	data, err := os.ReadFile(r.facts)

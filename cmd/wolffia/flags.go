@@ -39,6 +39,7 @@ type words struct {
 	mapping, hostname, cwd, user, shmSize    string
 	readOnly, keepGroups                     bool
 	preserveFDs                              int
+	limit                                    limitFlags
 	request
 }
 
@@ -78,6 +79,7 @@ func (w *words) flagSet() *flag.FlagSet {
 	f.Func("cap-drop", "", list(&w.capDrop))
 	f.Func("ulimit", "", list(&w.ulimits))
 	f.IntVar(&w.preserveFDs, "preserve-fds", 0, "")
+	w.limit.declare(f)
 	if w.verb == "run" || w.verb == "trace" {
 		f.StringVar(&w.result, "result", "", "")
 	}
@@ -151,7 +153,7 @@ func (w *words) build(f *flag.FlagSet) error {
 	if err := w.root(given); err != nil {
 		return err
 	}
-	for _, step := range []func() error{w.maps, w.process, w.userFlag, w.namespaces, w.mounts, w.caps, w.limits} {
+	for _, step := range []func() error{w.maps, w.process, w.userFlag, w.namespaces, w.mounts, w.caps, w.limits, w.cgroups} {
 		if err := step(); err != nil {
 			return err
 		}

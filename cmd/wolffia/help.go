@@ -54,6 +54,20 @@ mounts:
   --tmpfs DST[:OPTIONS]       an empty tmpfs, e.g. /cache:size=64m
   --shm-size SIZE             size of /dev/shm, e.g. 1g (default: 64m)
   --share NS[,…]              don't make this namespace new: net, pid, ipc, uts, cgroup
+limits (in force and read back from the kernel, or nothing starts):
+  --memory SIZE               memory.max, e.g. 64m; an OOM kill is told, and exits with 137
+  --memory-swap SIZE|max      memory and swap together; the same as --memory allows no swap
+  --memory-high, --memory-low, --memory-min SIZE   slow down above; protect from reclaim below
+  --oom-group                 an OOM kill ends every process of the container
+  --cpus N                    so many CPUs' time, e.g. 0.5
+  --cpu-weight N              share of busy CPUs, 1 to 10000 (the kernel's default: 100)
+  --cpuset-cpus, --cpuset-mems LIST   these CPUs, these memory nodes, e.g. 0-3,7
+  --pids-limit N              so many processes and threads
+  --cgroup-conf FILE=VALUE    any other file of cgroup v2, e.g. io.max="8:0 rbps=1048576"; repeatable
+  --limits require|try        try: start also without, with a warning
+  --cgroup-parent PATH        make the container's cgroup in this one
+  --cgroup-manager auto|direct|systemd   who makes it
+  --cgroup ro|rw              rw: the container may make cgroups below its own (cgroup v2)
 `
 
 // extraFlags are those that not every verb has.

@@ -56,7 +56,14 @@ func (r *request) execute() (int, *container.Container, error) {
 	}
 	started := time.Now()
 	running <- c
+	for _, w := range c.Warnings() {
+		fmt.Fprintln(os.Stderr, "wolffia: note: "+w)
+	}
 	status, err := c.Wait()
+	err = errors.Join(err, c.Return())
+	if death := c.Certificate; death != nil && death.String() != "" {
+		fmt.Fprintln(os.Stderr, "wolffia: "+death.String())
+	}
 	if r.result != "" {
 		result := container.NewResult(plan, nil)
 		result.Ended(c, c.Effective(status), time.Since(started))

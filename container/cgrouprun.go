@@ -1,0 +1,128 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/cgroup"
+	"wolffia.dev/nsexec"
+)
+
+// group is the container's control group while it lives: it does the host lane's
+// OpCgroup steps and certifies the end.
+type group struct {
+	*cgroup.Group
+	warnings []string // of limits that aren't in force, or not what is reached first
+
+	watch *cgroup.Watch
+	mu    sync.Mutex
+	last  time.Time // of an OOM kill
+	done  chan struct{}
+}
+
+func newGroup(plan *Plan) *group {
+	if plan.Cgroup == nil {
+		return nil
+	}
+	return &group{Group: cgroup.New(plan.Cgroup)}
+}
+
+// Do makes step n of the plan's two lists. Behind the last one before the child's
+// birth the ledger is held to the mode: nothing starts without its limits.
+func (g *group) Do(ctx context.Context, n, child int) error {
+	before := g.Plan.Before
+	if n >= len(before) {
+		s := g.Plan.After[n-len(before)]
+		s.Data = fmt.Sprint(child) // cgroup.ChildPID
+		return g.Group.Do(ctx, s)
+	}
+	if err := g.Group.Do(ctx, before[n]); err != nil || n < len(before)-1 {
+		return err
+	}
+	warnings, err := g.Settle()
+	g.warnings = warnings
+	return err
+}
+
+// Move is for a child that clone(2) made.
+func (g *group) Move(child int) (note string, err error) {
+	return "the child wasn't born in its cgroup, as clone(2) doesn't know CLONE_INTO_CGROUP: it was moved there before its first gate", g.Attach(child, false)
+}
+
+// begin watches for OOM kills while the container runs.
+func (g *group) begin() {
+	if g == nil {
+		return
+	}
+	w, err := g.Watch()
+	if err != nil {
+		return // no memory controller in the container's cgroup: none of its OOM kills are a limit's
+	}
+	g.watch, g.done = w, make(chan struct{})
+	go g.look()
+}
+
+func (g *group) look() {
+	defer close(g.done)
+	seen := uint64(0)
+	for {
+		now, err := g.watch.Wait(context.Background(), seen)
+		if err != nil {
+			return
+		}
+		seen = now.OOMKill
+		g.mu.Lock()
+		g.last = time.Now()
+		g.mu.Unlock()
+	}
+}
+
+// end tells how the container died, and removes its cgroup.
+func (g *group) end(status nsexec.ExitStatus, ours bool) (*cgroup.Certificate, error) {
+	if g == nil {
+		return nil, nil
+	}
+	end := cgroup.End{Code: status.Code, Signal: status.Signal, Ours: ours}
+	died := time.Now()
+	if g.watch != nil {
+		g.watch.Close()
+		<-g.done
+		if !g.last.IsZero() {
+			end.SinceKill = died.Sub(g.last)
+		}
+	}
+	certificate := g.Certify(end)
+	return &certificate, g.Remove(context.Background())
+}
+
+// remove is for a start that failed.
+func (g *group) remove() error {
+	if g == nil {
+		return nil
+	}
+	return errors.Join(g.Remove(context.Background()), g.Return())
+}
+
+// Return takes the launcher out of the leaf into which it moved for the
+// container's limits, if it did. It is for a launcher that started one container
+// and ends; another start's limits would be lost. Without it the next start
+// removes the leaf.
+func (c *Container) Return() error {
+	if c.group == nil {
+		return nil
+	}
+	return c.group.Return()
+}
+
+// OOM tells whether the kernel's OOM killer ended the container.
+func (c *Container) OOM() bool { return c.Certificate != nil && c.Certificate.Reason == cgroup.OOM }
+
+// endedByUs tells whether a SIGKILL was the launcher's own.
+func (c *Container) endedByUs(s nsexec.ExitStatus) bool {
+	return s.Signal == unix.SIGKILL && c.meant.Load() != 0
+}
