@@ -76,6 +76,7 @@ func hintTable() []hint {
 		{op: nsexec.OpOpenTree, name: "clone the mount of the root", text: say("the root folder can't be cloned; --map host works without it")},
 		{op: nsexec.OpOpenTree, text: say("the launcher can't clone this mount to idmap it: its mount namespace has to belong to it (open_tree(2)); bind it plainly, without idmap")},
 
+		{name: "new cgroup namespace", errno: unix.ENOSPC, text: namespaceLimit},
 		{name: "mount proc", errno: unix.EPERM, text: tooRevealing},
 		{name: "create the proc", errno: unix.EPERM, text: tooRevealing},
 		{name: "mount sysfs", errno: unix.EPERM, text: say("a new sysfs needs a fully visible /sys in the parent, and here something covers a part of it (mount_namespaces(7), \"mount too revealing\"): use --share net, which shows the host's /sys read-only")},

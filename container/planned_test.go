@@ -148,6 +148,8 @@ func planCases(t testing.TB) []planCase {
 		planCaseOf("root-rootfs", rootFacts(), folderRoot, userns.Auto),
 		planCaseOf("root-host-ids", rootFacts(), folderRoot, userns.Host),
 		planCaseOf("root-idmap", rootFacts(), folderRoot, userns.Auto).with(idmapped),
+		planCaseOf("limits-v2", userFacts(), folderRoot, userns.Single).with(limits(t, "v2-delegated")),
+		planCaseOf("limits-v1", userFacts(), folderRoot, userns.Single).with(limits(t, "v1-hybrid")),
 		bundleCase(t, "crun"),
 		planCaseOf("kernel-6.1", oldKernel("6.1.0", true), folderRoot, userns.Auto),
 		planCaseOf("kernel-6.1-host", oldKernel("6.1.0", true), hostRoot, userns.Single),
@@ -174,6 +176,31 @@ func moreCases(t testing.TB) []planCase {
 		planCaseOf("volumes", userFacts(), folderRoot, userns.Auto).with(volumes),
 		bundleCase(t, "runc"),
 	)
+}
+
+// limits asks for some on a machine whose facts package cgroup keeps.
+func limits(t testing.TB, machine string) func(c *planCase) {
+	return func(c *planCase) {
+		text, err := os.ReadFile("../cgroup/testdata/" + machine + ".facts.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.facts.Cgroup = &cgroup.Facts{}
+		if err := json.Unmarshal(text, c.facts.Cgroup); err != nil {
+			t.Fatal(err)
+		}
+		c.facts.Cgroups = c.facts.Cgroup.Tree
+		for _, h := range c.facts.Cgroup.Hierarchies {
+			if h.Version == 1 { // delegated
+				h.Chain[0].Mkdir, h.Chain[0].Attach, h.Chain[0].Denied = true, true, ""
+			}
+		}
+		if c.opts.Cgroups.Limits, err = (cgroup.Flags{Memory: "64m", Pids: "20"}).Limits(); err != nil {
+			t.Fatal(err)
+		}
+		c.spec.Mounts = append(c.spec.Mounts, specs.Mount{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"ro"}})
+		c.opts.Cgroups.Writable = c.facts.Cgroups == cgroup.Unified
+	}
 }
 
 // volumes adds a mount of every kind, limits, fds and a working directory.

@@ -146,9 +146,8 @@ func TestCheckSpecIsExhaustive(t *testing.T) {
 		process.ioPriority process.execCPUAffinity
 		linux.namespaces[0].path linux.seccomp linux.devices linux.netDevices linux.sysctl linux.mountLabel
 		linux.intelRdt linux.memoryPolicy linux.personality linux.timeOffsets
-		linux.resources.memory.limit linux.resources.memory.disableOOMKiller linux.resources.cpu.quota linux.resources.cpu.cpus
-		linux.resources.pids.limit linux.resources.blockIO.weightDevice linux.resources.hugepageLimits
-		linux.resources.network.classID linux.resources.rdma linux.resources.unified
+		linux.resources.memory.useHierarchy linux.resources.memory.checkBeforeUpdate
+		linux.resources.network.classID linux.resources.rdma
 		solaris windows vm zos freebsd`) {
 		if !refused[path] {
 			t.Errorf("nothing was refused as %s", path)
@@ -236,9 +235,8 @@ func TestCheckSpecValues(t *testing.T) {
 			[]string{"linux.namespaces[4].path", "linux.namespaces[1].type", "linux.namespaces[2].type", "linux.namespaces[3].type"}, nil},
 		{`{"linux": {"rootfsPropagation": "rslave"}}`, nil, nil},
 		{`{"linux": {"rootfsPropagation": "shared"}}`, []string{"linux.rootfsPropagation"}, nil},
-		{`{"linux": {"cgroupsPath": "/a"}}`, nil, []string{"linux.cgroupsPath"}},
-		{`{"linux": {"resources": {"devices": [{"allow": false}, {"allow": true}], "cpu": {"shares": 0}}}}`,
-			[]string{"linux.resources.cpu.shares", "linux.resources.devices[1]"}, []string{"linux.resources.devices"}},
+		{`{"linux": {"resources": {"devices": [{"allow": false}, {"allow": true}], "memory": {"useHierarchy": false}}}}`,
+			[]string{"linux.resources.memory.useHierarchy", "linux.resources.devices[1]"}, []string{"linux.resources.devices"}},
 	} {
 		notes, err := CheckSpec(decode(t, test.config))
 		var paths []string

@@ -42,8 +42,10 @@ func (w *words) cgroups() error {
 	if o.Limits, err = l.flags.Limits(); err != nil {
 		return &usageError{err.Error()}
 	}
-	switch o.Mode = cgroup.Mode(l.mode); o.Mode {
-	case cgroup.Require, cgroup.Try:
+	switch l.mode {
+	case string(cgroup.Require):
+	case string(cgroup.Try):
+		o.Mode = cgroup.Try
 	default:
 		return &usageError{"--limits " + l.mode + ": require (a limit is in force, or nothing starts) or try (it starts without, with a warning)"}
 	}

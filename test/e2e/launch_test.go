@@ -128,8 +128,20 @@ type result struct {
 		Reason, Code, Lane, Name, Errno, Message string
 		Step                                     int
 	} `json:"error"`
-	Maps  resultMaps `json:"maps"`
-	Notes []string   `json:"notes"`
+	Maps   resultMaps   `json:"maps"`
+	Notes  []string     `json:"notes"`
+	Cgroup resultCgroup `json:"cgroup"`
+}
+
+type resultCgroup struct {
+	Groups []struct{ Placement, Path string }
+	Limits []struct{ Limit, Asked, File, Read, State, Tighter, Cause string }
+	Death  struct {
+		Reason   string
+		OOMKills int `json:"oom_kills"`
+		Limit    string
+	}
+	OOMKills int `json:"oom_kills"`
 }
 
 type resultMaps struct {
@@ -147,7 +159,13 @@ func withResult(t testing.TB, args ...string) (ran, result) {
 // withResult puts --result FILE before the word at.
 func (c command) withResult(t testing.TB, at int) (ran, result) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "result.json")
+	return c.withResultIn(t, at, t.TempDir())
+}
+
+// withResultIn is withResult with the file in a folder that the command's user may write.
+func (c command) withResultIn(t testing.TB, at int, dir string) (ran, result) {
+	t.Helper()
+	file := filepath.Join(dir, "result.json")
 	c.args = slices.Insert(slices.Clone(c.args), at, "--result", file)
 	r := c.do(t)
 	data, err := os.ReadFile(file)
