@@ -89,7 +89,7 @@ func (c *contained) end() {
 // group makes a group and removes it at the end of the test.
 func group(t *testing.T, w Wish) *Group {
 	t.Helper()
-	f, err := Probe(ProbeOptions{Limits: w.Limits, Parent: w.Parent})
+	f, err := Probe(ProbeOptions{Limits: w.Limits, Parent: w.Parent, Freezer: w.Freezer})
 	if err != nil {
 		t.Fatal(err)
 	}

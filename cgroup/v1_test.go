@@ -58,7 +58,7 @@ func delegateV1(t *testing.T, name string, uid, gid uint32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, controller := range []string{"memory", "cpu", "pids"} {
+	for _, controller := range []string{"memory", "cpu", "pids", "freezer"} {
 		h := f.v1(controller)
 		if h == nil || len(h.Chain) == 0 {
 			missing(t, "a v1 hierarchy with the "+controller+" controller")
