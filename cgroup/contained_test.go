@@ -43,8 +43,11 @@ func start(t *testing.T, g *Group, env string, argv ...string) *contained {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.end() })
-	if err := g.Attach(c.cmd.Process.Pid, g.FD() >= 0); err != nil {
-		t.Fatal(err)
+	g.Child = c.cmd.Process.Pid
+	for _, s := range g.Plan.After {
+		if err := g.Do(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.gate = gate
 	c.open()

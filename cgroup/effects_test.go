@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +28,7 @@ func effects(t *testing.T, parent string) {
 		{"PID 1 survives", childKilled}, {"pids", pidsRefuse}, {"cpu", cpuThrottles}, {"watch", watchSees},
 		{"the same name again", sameNameAgain}, {"sweep", sweepRemoves}, {"many", manyLeaveNothing}, {"a limit that can't be", badLimit},
 		{"freeze and kill", freezeAndKill}, {"writable", writable}, {"outer limit", outerLimitWins}, {"stats", statsTell},
-		{"at once", manyAtOnce}, {"probe by trying", probeTries},
+		{"at once", manyAtOnce}, {"attached late", attachedLate}, {"probe by trying", probeTries},
 	} {
 		t.Run(e.name, func(t *testing.T) { e.run(t, parent) })
 	}
@@ -227,6 +229,30 @@ func badLimit(t *testing.T, parent string) {
 	}
 	if warnings, err := Settle(Try, g.Ledger); err != nil || len(warnings) != 1 {
 		t.Errorf("%q %v", warnings, err)
+	}
+}
+
+// attachedLate: a child that wasn't born in its cgroup is limited all the same,
+// from its gate on (youki-dev/youki#2030).
+func attachedLate(t *testing.T, parent string) {
+	g := group(t, Wish{Limits: limits(t, Flags{Memory: "64m"}), Parent: parent})
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "WOLFFIA_TEST_JOB=touch 200m")
+	gate, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &contained{t: t, cmd: cmd, gate: gate}
+	t.Cleanup(c.end)
+	if err := g.Attach(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	if cert := g.Certify(c.wait()); cert.Reason != OOM {
+		t.Errorf("%s", show(cert))
 	}
 }
 

@@ -135,6 +135,9 @@ func (c *compiler) step(s Step) { c.plan.Before = append(c.plan.Before, s) }
 
 // refuse gives limits up, for one reason.
 func (c *compiler) refuse(r *Refusal, limits Limits) {
+	if len(limits) == 0 { // the folder itself was asked for
+		limits = Limits{{Key: "cgroup", Asked: "a cgroup of its own"}}
+	}
 	for _, l := range limits {
 		r.Limits = append(r.Limits, l.Asked)
 		c.plan.Ledger = append(c.plan.Ledger, Entry{Key: l.Key, Asked: l.Asked, State: NotInForce, Cause: r.Cause})
