@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -43,8 +44,8 @@ func start(t *testing.T, g *Group, env string, argv ...string) *contained {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.end() })
-	g.Child = c.cmd.Process.Pid
 	for _, s := range g.Plan.After {
+		s.Data = strconv.Itoa(c.cmd.Process.Pid)
 		if err := g.Do(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}

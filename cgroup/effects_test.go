@@ -247,7 +247,7 @@ func attachedLate(t *testing.T, parent string) {
 	}
 	c := &contained{t: t, cmd: cmd, gate: gate}
 	t.Cleanup(c.end)
-	if err := g.Attach(cmd.Process.Pid); err != nil {
+	if err := g.Attach(cmd.Process.Pid, false); err != nil {
 		t.Fatal(err)
 	}
 	c.open()

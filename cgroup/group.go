@@ -18,7 +18,6 @@ import (
 type Group struct {
 	Plan   *Plan
 	Ledger Ledger // as far as the steps came
-	Child  int    // pid of the child, set before the steps of Plan.After
 
 	folders []Planned      // with the scope's path filled in
 	made    []string       // folders, in order
@@ -83,13 +82,16 @@ func (g *Group) FD() int {
 	return -1
 }
 
-// Attach puts a process into all of the group's folders: a child that had to be
-// made by clone(2), where an outer filter forbids clone3 (youki-dev/youki#2030)
-// and so CLONE_INTO_CGROUP. One that was born in FD is put into v1's folders by
-// the steps of Plan.After. Either way it must not run meanwhile: it waits at a
-// gate. EACCES: it has other ids than we by now.
-func (g *Group) Attach(pid int) error {
+// Attach puts a process into the group's folders. born tells that it was cloned
+// into FD: then v2's is left out. It isn't for a child that had to be made by
+// clone(2), where an outer filter forbids clone3 (youki-dev/youki#2030) and so
+// CLONE_INTO_CGROUP. The process must not run meanwhile: it waits at a gate.
+// EACCES: it has other ids than we by now.
+func (g *Group) Attach(pid int, born bool) error {
 	for _, f := range g.Folders() {
+		if f.Version == 2 && born {
+			continue
+		}
 		if err := write(f.Birth+"/cgroup.procs", strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("cgroup: pid %d can't be put into %s: %w", pid, f.Birth, err)
 		}
@@ -97,7 +99,8 @@ func (g *Group) Attach(pid int) error {
 	return nil
 }
 
-// Do makes one step. With Try a limit that can't be set is noted in the ledger,
+// Do makes one step; the caller puts the child's pid for ChildPID into those of
+// Plan.After. With Try a limit that can't be set is noted in the ledger,
 // and a folder that can't be made turns all limits off, there too.
 func (g *Group) Do(ctx context.Context, s Step) error {
 	if g.off {
@@ -146,10 +149,10 @@ func (g *Group) do(ctx context.Context, s Step) error {
 	case OpRead:
 		return g.readBack(path, s.Entry-1)
 	case OpAttach:
-		if g.Child <= 0 {
-			return errors.New("there is no child to put into the cgroup (this is a bug)")
+		if s.Data == ChildPID {
+			return errors.New("the child's pid is missing in the step (this is a bug)")
 		}
-		return write(path, strconv.Itoa(g.Child))
+		return write(path, s.Data)
 	}
 	return fmt.Errorf("no such step %q (this is a bug)", s.Op)
 }
