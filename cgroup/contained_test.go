@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -43,8 +44,11 @@ func start(t *testing.T, g *Group, env string, argv ...string) *contained {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.end() })
-	if err := g.Attach(c.cmd.Process.Pid, g.FD() >= 0); err != nil {
-		t.Fatal(err)
+	for _, s := range g.Plan.After {
+		s.Data = strconv.Itoa(c.cmd.Process.Pid)
+		if err := g.Do(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.gate = gate
 	c.open()
@@ -89,7 +93,7 @@ func (c *contained) end() {
 // group makes a group and removes it at the end of the test.
 func group(t *testing.T, w Wish) *Group {
 	t.Helper()
-	f, err := Probe(ProbeOptions{Limits: w.Limits, Parent: w.Parent})
+	f, err := Probe(ProbeOptions{Limits: w.Limits, Parent: w.Parent, Freezer: w.Freezer})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +28,7 @@ func effects(t *testing.T, parent string) {
 		{"PID 1 survives", childKilled}, {"pids", pidsRefuse}, {"cpu", cpuThrottles}, {"watch", watchSees},
 		{"the same name again", sameNameAgain}, {"sweep", sweepRemoves}, {"many", manyLeaveNothing}, {"a limit that can't be", badLimit},
 		{"freeze and kill", freezeAndKill}, {"writable", writable}, {"outer limit", outerLimitWins}, {"stats", statsTell},
-		{"at once", manyAtOnce}, {"probe by trying", probeTries},
+		{"at once", manyAtOnce}, {"attached late", attachedLate}, {"probe by trying", probeTries},
 	} {
 		t.Run(e.name, func(t *testing.T) { e.run(t, parent) })
 	}
@@ -229,42 +232,76 @@ func badLimit(t *testing.T, parent string) {
 	}
 }
 
-func freezeAndKill(t *testing.T, parent string) {
+// attachedLate: a child that wasn't born in its cgroup is limited all the same,
+// from its gate on (youki-dev/youki#2030).
+func attachedLate(t *testing.T, parent string) {
 	g := group(t, Wish{Limits: limits(t, Flags{Memory: "64m"}), Parent: parent})
-	c := shell(t, g, "sleep 60 & while :; do :; done")
-	err := g.Freeze(t.Context())
-	if g.FD() < 0 {
-		if !errors.Is(err, ErrNoFreezer) {
-			t.Errorf("v1 without a freezer: %v", err)
-		}
-		return
-	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "WOLFFIA_TEST_JOB=touch 200m")
+	gate, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := g.Stats().CPU.Usage
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &contained{t: t, cmd: cmd, gate: gate}
+	t.Cleanup(c.end)
+	if err := g.Attach(cmd.Process.Pid, false); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	if cert := g.Certify(c.wait()); cert.Reason != OOM {
+		t.Errorf("%s", show(cert))
+	}
+}
+
+// freezeAndKill: also the way before 5.14, which has no cgroup.kill.
+func freezeAndKill(t *testing.T, parent string) {
+	plain := group(t, Wish{Limits: limits(t, Flags{Memory: "64m"}), Parent: parent})
+	if err := plain.Freeze(t.Context()); plain.FD() < 0 && !errors.Is(err, ErrNoFreezer) {
+		t.Errorf("v1 without its freezer: %v", err)
+	}
+	g := group(t, Wish{Limits: limits(t, Flags{Memory: "64m"}), Parent: parent, Freezer: true})
+	c := shell(t, g, "sleep 60 & while :; do :; done")
+	pid := c.cmd.Process.Pid
+	waitFor(t, "two processes", func() bool { return len(words(g.folders[0].Path+"/cgroup.procs")) == 2 })
+	if err := g.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := cpuTime(t, pid)
 	time.Sleep(100 * time.Millisecond)
-	if b := g.Stats().CPU.Usage; b != a {
-		t.Errorf("it ran while frozen: %s", b-a)
+	if now := cpuTime(t, pid); now != before {
+		t.Errorf("it ran while frozen: %q, %q", before, now)
 	}
 	if err := g.Thaw(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "cpu time", func() bool { return g.Stats().CPU.Usage > a })
-	if err := killFrozen(t.Context(), g.folders[0].Path); err != nil { // the way before 5.14
-		t.Error(err)
+	waitFor(t, "cpu time", func() bool { return cpuTime(t, pid) != before })
+	kill := g.Kill
+	if g.FD() >= 0 {
+		kill = func(ctx context.Context) error { return killFrozen(ctx, g.folders[0].Path) }
 	}
-	if end := c.wait(); end.Signal != unix.SIGKILL {
-		t.Errorf("%+v", end)
+	for range 2 {
+		if err := kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if end := c.wait(); end.Signal != unix.SIGKILL {
+			t.Errorf("%+v", end)
+		}
+		waitFor(t, "an empty cgroup", func() bool { return len(words(g.folders[0].Path+"/cgroup.procs")) == 0 })
+		kill, c = g.Kill, shell(t, g, "sleep 60 & sleep 60")
 	}
-	c = shell(t, g, "sleep 60 & sleep 60")
-	waitFor(t, "two sleeps", func() bool { return len(words(g.folders[0].Path+"/cgroup.procs")) == 3 })
-	if err := g.Kill(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// cpuTime is utime of /proc/PID/stat, field 14 (proc(5)); the name in field 2 is "(sh)".
+func cpuTime(t *testing.T, pid int) string {
+	t.Helper()
+	f := words("/proc/" + strconv.Itoa(pid) + "/stat")
+	if len(f) < 15 {
+		t.Fatalf("no process %d", pid)
 	}
-	if end := c.wait(); end.Signal != unix.SIGKILL || len(words(g.folders[0].Path+"/cgroup.procs")) > 0 {
-		t.Errorf("%+v", end)
-	}
+	return f[13] + " " + f[14]
 }
 
 // writable: the program lives one folder below its limits, and they hold.

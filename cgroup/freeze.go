@@ -81,8 +81,8 @@ func freezeV1(ctx context.Context, folder string, on bool) error {
 }
 
 // Kill ends every process of the container with SIGKILL: by cgroup.kill (5.14),
-// which no fork can outrun, or frozen first, so that none can fork. It returns
-// when they have left the cgroup.
+// which no fork can outrun, or frozen first, so that none can fork. With v2 it
+// returns when they have left the cgroup.
 func (g *Group) Kill(ctx context.Context) error {
 	for _, f := range g.Folders() {
 		if f.Version == 2 {
@@ -92,8 +92,13 @@ func (g *Group) Kill(ctx context.Context) error {
 	if err := g.Freeze(ctx); err != nil {
 		return err
 	}
-	err := signalAll(g.Folders()[0].Path)
-	return errors.Join(err, g.Thaw(ctx)) // a frozen process of v1 dies when it is thawed
+	var errs []error
+	for _, f := range g.Folders() {
+		if unix.Access(f.Path+"/freezer.state", unix.F_OK) == nil {
+			errs = append(errs, signalAll(f.Path))
+		}
+	}
+	return errors.Join(append(errs, g.Thaw(ctx))...) // a frozen process of v1 dies when it is thawed
 }
 
 func killV2(ctx context.Context, folder string) error {

@@ -84,9 +84,9 @@ func (g *Group) FD() int {
 
 // Attach puts a process into the group's folders. born tells that it was cloned
 // into FD: then v2's is left out. It isn't for a child that had to be made by
-// clone(2), where an outer filter forbids clone3 (youki-dev/youki#2030). The
-// process must not run meanwhile: it waits at a gate. EACCES: it has other ids
-// than we by now.
+// clone(2), where an outer filter forbids clone3 (youki-dev/youki#2030) and so
+// CLONE_INTO_CGROUP. The process must not run meanwhile: it waits at a gate.
+// EACCES: it has other ids than we by now.
 func (g *Group) Attach(pid int, born bool) error {
 	for _, f := range g.Folders() {
 		if f.Version == 2 && born {
@@ -99,7 +99,8 @@ func (g *Group) Attach(pid int, born bool) error {
 	return nil
 }
 
-// Do makes one step. With Try a limit that can't be set is noted in the ledger,
+// Do makes one step; the caller puts the child's pid for ChildPID into those of
+// Plan.After. With Try a limit that can't be set is noted in the ledger,
 // and a folder that can't be made turns all limits off, there too.
 func (g *Group) Do(ctx context.Context, s Step) error {
 	if g.off {
@@ -148,6 +149,9 @@ func (g *Group) do(ctx context.Context, s Step) error {
 	case OpRead:
 		return g.readBack(path, s.Entry-1)
 	case OpAttach:
+		if s.Data == ChildPID {
+			return errors.New("the child's pid is missing in the step (this is a bug)")
+		}
 		return write(path, s.Data)
 	}
 	return fmt.Errorf("no such step %q (this is a bug)", s.Op)

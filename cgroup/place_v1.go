@@ -30,6 +30,27 @@ func (c *compiler) legacy(limits Limits) {
 	}
 }
 
+// freezer adds a folder of v1's freezer hierarchy, where there is no v2 cgroup,
+// which can be frozen anyway.
+func (c *compiler) freezer() {
+	if !c.wish.Freezer || len(c.plan.Groups) == 0 || c.plan.Groups[0].Version == 2 {
+		return
+	}
+	h := c.facts.v1("freezer")
+	if h == nil {
+		c.refuse(&Refusal{Reason: NoController, Controller: "freezer", Path: c.facts.Root, Cause: "freezing takes cgroup v2 or v1's freezer, and neither is mounted at " + c.facts.Root,
+			Remedy: "sudo sh -c 'mkdir -p " + c.facts.Root + "/freezer && mount -t cgroup -o freezer none " + c.facts.Root + "/freezer'"}, nil)
+		return
+	}
+	chain, left, r := c.legacyBase(h)
+	if r != nil {
+		r.Controller = "freezer"
+		c.refuse(r, nil)
+		return
+	}
+	c.legacyBuild(chain, left, nil)
+}
+
 func (c *compiler) legacyBase(h *Hierarchy) (chain []Folder, left []string, r *Refusal) {
 	chain = h.Chain
 	switch {

@@ -12,6 +12,7 @@ type Wish struct {
 	Parent   string  // make it here and nowhere else: absolute from the hierarchy's mount, or relative to our own cgroup
 	Name     string  // the folder's name; "": Facts.Name
 	Manager  Manager // who makes the folder
+	Freezer  bool    // it shall be frozen, or killed as a whole: v1 takes a folder of its own for that, v2 none
 	Writable bool    // the container may make cgroups below its own: it gets a folder inside, so that its limits stay ours
 }
 
@@ -105,6 +106,7 @@ func Compile(w Wish, f *Facts) (*Plan, error) {
 		v2, v1 := c.split()
 		c.unified(v2)
 		c.legacy(v1)
+		c.freezer()
 	}
 	if len(c.refused) == 0 {
 		return c.plan, nil
@@ -133,6 +135,9 @@ func (c *compiler) step(s Step) { c.plan.Before = append(c.plan.Before, s) }
 
 // refuse gives limits up, for one reason.
 func (c *compiler) refuse(r *Refusal, limits Limits) {
+	if len(limits) == 0 { // the folder itself was asked for
+		limits = Limits{{Key: "cgroup", Asked: "a cgroup of its own"}}
+	}
 	for _, l := range limits {
 		r.Limits = append(r.Limits, l.Asked)
 		c.plan.Ledger = append(c.plan.Ledger, Entry{Key: l.Key, Asked: l.Asked, State: NotInForce, Cause: r.Cause})

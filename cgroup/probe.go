@@ -15,9 +15,10 @@ import (
 
 // ProbeOptions tell how far to look.
 type ProbeOptions struct {
-	Limits Limits // what will be asked for: only hierarchies that it needs are looked into; empty: all
-	Parent string // a named parent: see Wish.Parent
-	Try    bool   // make and remove a throw-away cgroup where faccessat(2) says that we may
+	Limits  Limits // what will be asked for: only hierarchies that it needs are looked into; empty: all
+	Parent  string // a named parent: see Wish.Parent
+	Freezer bool   // look into v1's freezer too: see Wish.Freezer
+	Try     bool   // make and remove a throw-away cgroup where faccessat(2) says that we may
 
 	files []string // limits to read in each folder, besides the usual ones
 }
@@ -89,7 +90,7 @@ func probeHierarchy(m cgroupMount, own ownCgroup, o ProbeOptions) Hierarchy {
 
 // needs tells whether a limit may be written in a hierarchy.
 func (o ProbeOptions) needs(h Hierarchy) bool {
-	if len(o.Limits) == 0 {
+	if len(o.Limits) == 0 || o.Freezer && h.Version == 1 && contains(h.Controllers, "freezer") {
 		return true
 	}
 	return slices.ContainsFunc(o.Limits, func(l Limit) bool {

@@ -37,9 +37,12 @@ func TestVMLimits(t *testing.T) {
 	t.Run("placement", func(t *testing.T) {
 		g := group(t, Wish{Limits: limits(t, Flags{Memory: "64m"})})
 		own, where := f.v2().Chain[0], g.Folders()[0]
-		want := Delegated
-		if f.Bus.Manager == "user" && (!own.Mkdir || own.Others > 0) && !strings.HasPrefix(path.Base(own.Path), leafPrefix) {
-			want = SystemdUser
+		want, managed := Delegated, SystemdUser
+		if f.UID == 0 {
+			want, managed = AsRoot, SystemdSystem
+		}
+		if f.Bus.Manager != "" && (!own.Mkdir || own.Others > 0) && !strings.HasPrefix(path.Base(own.Path), leafPrefix) {
+			want = managed
 		}
 		if where.Placement != want {
 			t.Errorf("%s at %s, want %s", where.Placement, where.Path, want)
