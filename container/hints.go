@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wolffia.dev/cgroup"
 	"wolffia.dev/nsexec"
 )
 
@@ -72,11 +73,11 @@ func hintTable() []hint {
 		{op: nsexec.OpIDMap, name: "idmap the root", errno: unix.EINVAL, text: noRootIDMap},
 		{op: nsexec.OpIDMap, name: "idmap the root", errno: unix.EPERM, text: noRootIDMap},
 		{op: nsexec.OpIDMap, text: noIDMap},
+		{op: nsexec.OpCgroup, text: cgroupRefused},
 		{op: nsexec.OpOpenTree, errno: unix.EMFILE, text: tooFewFiles},
 		{op: nsexec.OpOpenTree, name: "clone the mount of the root", text: say("the root folder can't be cloned; --map host works without it")},
 		{op: nsexec.OpOpenTree, text: say("the launcher can't clone this mount to idmap it: its mount namespace has to belong to it (open_tree(2)); bind it plainly, without idmap")},
 
-		{name: "new cgroup namespace", errno: unix.ENOSPC, text: namespaceLimit},
 		{name: "mount proc", errno: unix.EPERM, text: tooRevealing},
 		{name: "create the proc", errno: unix.EPERM, text: tooRevealing},
 		{name: "mount sysfs", errno: unix.EPERM, text: say("a new sysfs needs a fully visible /sys in the parent, and here something covers a part of it (mount_namespaces(7), \"mount too revealing\"): use --share net, which shows the host's /sys read-only")},
@@ -108,6 +109,7 @@ func hintTable() []hint {
 		{name: "find /", errno: unix.EACCES, text: say("a folder on the way can't be entered")},
 		{name: "look at", errno: unix.ELOOP, text: say("the program is a link into /proc, which would run the launcher's own binary inside the container (CVE-2019-5736), or a link in a circle: name the program itself")},
 		{name: "new network namespace", errno: unix.ENOSPC, text: namespaceLimit},
+		{name: "new cgroup namespace", errno: unix.ENOSPC, text: namespaceLimit},
 		{name: "new network namespace", errno: unix.EPERM, text: forbidden},
 		{name: "prove that the old root is gone", text: say("the root could not be isolated; nothing was executed. This is a bug: please report the output of `wolffia explain` with the same arguments")},
 		{name: "become", errno: unix.EAGAIN, text: processLimit},
@@ -165,6 +167,15 @@ func forbidden(h *hinted) string {
 }
 
 // namespaceLimit: ENOSPC is never about a disk here.
+// cgroupRefused is package cgroup's word on one of its steps.
+func cgroupRefused(h *hinted) string {
+	n, before := h.plan.Host[h.step.Index].Number, h.plan.Cgroup.Before
+	if n < len(before) {
+		return cgroup.Hint(before[n], h.step.Errno)
+	}
+	return cgroup.Hint(h.plan.Cgroup.After[n-len(before)], h.step.Errno)
+}
+
 func namespaceLimit(h *hinted) string {
 	p := h.policy()
 	text := "a limit on namespaces is reached, not a disk: "

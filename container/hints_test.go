@@ -49,6 +49,8 @@ func hintCases(t testing.TB) []hintCase {
 	hostView := planCaseOf("", userFacts(), hostRoot, userns.Auto).compile(t)
 	readOnly := planCaseOf("", userFacts(), Root{Kind: RootReadOnly, Path: "/images/base"}, userns.Auto).compile(t)
 	upper := planCaseOf("", userFacts(), Root{Kind: RootOverlay, Path: "/images/app", Lower: []string{"/images/base"}, Upper: "/home/user/up"}, userns.Auto).compile(t)
+	limited := planCaseOf("", userFacts(), folderRoot, userns.Single).with(limits(t, "v2-delegated")).compile(t)
+	limitedV1 := planCaseOf("", userFacts(), folderRoot, userns.Single).with(limits(t, "v1-hybrid")).compile(t)
 	noHelper := planCaseOf("", userFacts(), folderRoot, userns.Auto)
 	noSUID := noHelper.compile(t)
 	noHelper.facts.IDs.NewUIDMap.Mode = 0o755
@@ -131,6 +133,10 @@ func hintCases(t testing.TB) []hintCase {
 
 		// The network and the ids.
 		{"net namespaces", user, child, "new network namespace", unix.ENOSPC, someUserns, nil, []string{"user.max_net_namespaces=50"}, nil},
+		{"cgroup namespaces", limited, child, "new cgroup namespace", unix.ENOSPC, someUserns, nil, []string{"user.max_net_namespaces=50"}, nil},
+		{"a cgroup that is there", limited, host, "make the cgroup", unix.EEXIST, Policy{}, nil, []string{"choose another name"}, nil},
+		{"no such limit", limited, host, "limit memory.max", unix.ENOENT, Policy{}, nil, []string{"this kernel has no such limit"}, nil},
+		{"the child in v1", limitedV1, host, "put the child into its cgroup", unix.EACCES, Policy{}, nil, []string{"isn't ours to write"}, nil},
 		{"no net namespace", user, child, "new network namespace", unix.EPERM, filteredBy, nil, []string{"unshare"}, nil},
 		{"too many processes of that id", group, child, "become uid", unix.EAGAIN, nprocUsedUp, nil, []string{"RLIMIT_NPROC"}, nil},
 
