@@ -77,7 +77,7 @@ func (c *compiler) legacyBuild(chain []Folder, left []string, limits Limits) {
 	c.folder(g.Path)
 	c.writes(limits, 1, g.Path, chain)
 	if g.Birth = g.Path; c.wish.Writable {
-		g.Birth = c.inside(g.Path, 1)
+		g.Birth = c.inside(g.Path, 1, nil)
 	}
 	c.plan.After = append(c.plan.After, Step{Name: "put the child into its cgroup", Op: OpAttach, Path: g.Birth + "/cgroup.procs", Data: ChildPID, Man: "cgroups(7)",
 		Why: "CLONE_INTO_CGROUP knows v2 only: the child waits at its gate meanwhile"})

@@ -215,7 +215,7 @@ func (c *compiler) build(s *site, limits Limits) {
 	c.folder(g.Path)
 	c.writes(limits, 2, g.Path, s.above)
 	if g.Birth = g.Path; c.wish.Writable {
-		g.Birth = c.inside(g.Path, 2)
+		g.Birth = c.inside(g.Path, 2, s.available())
 	}
 	for _, l := range s.left {
 		c.note("outer limit left behind: the container isn't below %s", l)
@@ -240,8 +240,12 @@ func (c *compiler) moveSteps(leaf string) {
 
 // inside is the folder of a container that may make cgroups: with its limits
 // one level above, where it can't reach them, and an end to what it can make.
-func (c *compiler) inside(path string, version int) string {
+func (c *compiler) inside(path string, version int, controllers []string) string {
 	if version == 2 {
+		if len(controllers) > 0 {
+			c.step(Step{Name: "enable controllers for the folders inside", Op: OpEnable, Path: path + "/cgroup.subtree_control", Data: "+" + strings.Join(controllers, " +"),
+				Man: "cgroup-v2(rst)", Why: "so that the container may limit what it makes"})
+		}
 		c.step(Step{Name: "limit the folders inside", Op: OpWrite, Path: path + "/cgroup.max.descendants", Data: "1000",
 			Man: "cgroup-v2(rst)", Why: "each folder takes kernel memory, and the container may make them (google/nsjail#199)"})
 	}
@@ -257,6 +261,16 @@ func (c *compiler) scopeStep() Step {
 	argv := []string{c.facts.Scope, "--" + c.facts.Bus.Manager, "--unit", unit, "--pid", fmt.Sprint(c.facts.PID), "--socket", c.facts.Bus.Socket}
 	return Step{Name: "ask systemd for a scope", Op: OpScope, Path: c.facts.Scope, Argv: argv, Man: "org.freedesktop.systemd1(5)",
 		Why: "StartTransientUnit with Delegate=yes: only systemd may move the launcher there, and what is below is ours"}
+}
+
+// available are the controllers that a folder made here has.
+func (s *site) available() []string {
+	list := slices.Clone(s.enable)
+	if len(s.above) > 0 && s.base != ScopePath {
+		list = append(list, s.above[0].Enabled...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }

@@ -183,7 +183,7 @@ func (c *compiler) writes(limits Limits, version int, folder string, above []Fol
 		}
 	}
 	for i, e := range c.plan.Ledger[first:] {
-		c.step(Step{Name: "read back", Op: OpRead, Path: e.File, Entry: first + i + 1,
+		c.step(Step{Name: "read back", Op: OpRead, Path: e.File, Entry: first + i + 1, Man: manPage(version),
 			Why: "the kernel rounds, and may take less than was asked for"})
 	}
 }

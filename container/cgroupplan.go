@@ -1,8 +1,10 @@
 package container
 
 import (
+	"path"
 	"slices"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/cgroup"
@@ -86,6 +88,17 @@ func (c *compiler) checkWritable(w cgroup.Wish) error {
 			"use --map host, or start as an ordinary user"}
 	}
 	return nil
+}
+
+// cgroupView is the mount of its own cgroup that a container with limits gets, so
+// that programs in it can see them. A bundle says for itself what is mounted.
+func (c *compiler) cgroupView() []specs.Mount {
+	there := func(m specs.Mount) bool { return path.Clean(m.Destination) == cgroup.Root }
+	if !c.grouped() || c.facts.Cgroups != cgroup.Unified || !c.has(unix.CLONE_NEWCGROUP) || c.opts.Root.Kind == RootDirect ||
+		slices.ContainsFunc(c.spec.Mounts, there) {
+		return nil
+	}
+	return []specs.Mount{{Destination: cgroup.Root, Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "nodev", "noexec"}}}
 }
 
 // cgroupSteps are the host lane's steps up to the child's birth, and after it.

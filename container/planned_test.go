@@ -198,7 +198,6 @@ func limits(t testing.TB, machine string) func(c *planCase) {
 		if c.opts.Cgroups.Limits, err = (cgroup.Flags{Memory: "64m", Pids: "20"}).Limits(); err != nil {
 			t.Fatal(err)
 		}
-		c.spec.Mounts = append(c.spec.Mounts, specs.Mount{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"ro"}})
 		c.opts.Cgroups.Writable = c.facts.Cgroups == cgroup.Unified
 	}
 }

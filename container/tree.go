@@ -20,7 +20,7 @@ func (c *compiler) tree() (*mount.Tree, error) {
 	c.rootSteps(t)
 	c.mark(t, "mounts: each made detached and attached by fd")
 	covered := c.mountsDev()
-	for _, m := range c.spec.Mounts {
+	for _, m := range append(slices.Clone(c.spec.Mounts), c.cgroupView()...) {
 		if err := c.mountSteps(t, m); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -259,4 +260,91 @@ func shellLoud(t testing.TB, script string, flags ...string) string {
 	r := run(t, inRoot(script, flags...)...)
 	r.exits(t, 0)
 	return r.out
+}
+
+// Limits on cgroup v2, by what the place offers: a delegated cgroup, systemd's user manager, or, from a login session, a
+// scope of it. Each is in force: see inForce.
+func TestVMLimits(t *testing.T) {
+	if tooOld(t, inRoot("true")...) {
+		return
+	}
+	managers := []string{"auto"}
+	if systemdRuns() {
+		managers = append(managers, "systemd") // containers/crun#1134: auto may do without
+	}
+	for _, manager := range managers {
+		t.Run(manager, func(t *testing.T) {
+			inForce(t, func(t testing.TB, script string, flags ...string) (ran, result) {
+				t.Helper()
+				return here(t, script, append(flags, "--cgroup-manager", manager)...)
+			})
+			_, res := here(t, "true", "--memory", "64m", "--cgroup-manager", manager)
+			// This test is in the launcher's own cgroup with it, so that can't give controllers away (EBUSY): a scope it is.
+			if len(res.Cgroup.Groups) != 1 || (res.Cgroup.Groups[0].Placement == "systemd-user") != systemdRuns() {
+				t.Errorf("placement: %+v", res.Cgroup.Groups)
+			}
+		})
+	}
+	noGroupsLeft(t)
+}
+
+func systemdRuns() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
+}
+
+// Inside there is a clean view: the container's cgroup is the root, and with rw it may make more below, which its own
+// limits still bind (google/nsjail#199: not without end).
+func TestVMCgroupView(t *testing.T) {
+	if tooOld(t, inRoot("true")...) {
+		return
+	}
+	flags := []string{"--memory", "64m", "--pids-limit", "50"}
+	r, _ := here(t, "cat /proc/self/cgroup; cat /sys/fs/cgroup/memory.max; mkdir /sys/fs/cgroup/x || echo refused", flags...)
+	if r.out != "0::/\n67108864\nrefused\n" {
+		t.Errorf("ro: %+v", r)
+	}
+	r, _ = here(t, `cd /sys/fs/cgroup && cat /proc/self/cgroup && mkdir x && echo $$ >x/cgroup.procs && echo +memory +pids >cgroup.subtree_control && cat x/pids.max &&
+		cat /proc/self/cgroup; echo 99999999999 >memory.max 2>/dev/null || echo kept; `+allocate(200)+`; echo $?`, append(flags, "--cgroup", "rw")...)
+	if r.out != "0::/\nmax\n0::/x\nkept\n137\n" {
+		t.Errorf("rw: %+v", r)
+	}
+	// A group of processes ends as one.
+	r, res := here(t, allocate(200)+"; echo alive", append(flags, "--oom-group")...)
+	if r.exits(t, 137); r.out != "" || res.Cgroup.Death.Reason != "oom" {
+		t.Errorf("--oom-group: %+v, %+v", r, res.Cgroup)
+	}
+	noGroupsLeft(t)
+}
+
+// opencontainers/runc#234: launchers that are killed leave folders, which the next start removes, and only those.
+func TestVMLimitsRemoved(t *testing.T) {
+	if tooOld(t, inRoot("true")...) {
+		return
+	}
+	flags := []string{"--memory", "64m", "--pids-limit", "50"}
+	for range 3 {
+		word := token()
+		p := command{args: append([]string{wolffia, "run"}, inRoot("exec sleep "+word, flags...)...)}.exec()
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		long(t, "it runs", func() bool { return len(having("sleep "+word)) > 1 })
+		p.Process.Kill()
+		p.Wait()
+		long(t, "the container ends with its launcher", func() bool { return len(having(word)) == 0 })
+	}
+	r, _ := here(t, "true", flags...)
+	r.exits(t, 0)
+	noGroupsLeft(t)
+}
+
+// long is eventually, with the patience that an emulated machine takes.
+func long(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
 }
