@@ -7,6 +7,8 @@
 # ordinary user it does without, and crun is skipped by name where it refuses to run.
 #
 #   bash bench/compare.sh -rounds 50 -csv /tmp/samples.csv
+#   bash bench/compare.sh --fds [-rounds 60]      user namespace fds: as root with three extents, and as the user
+#   bash bench/compare.sh --limits [-rounds 200]  what a limit adds to a start: v1 delegated (needs root), and cgroup v2
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -50,6 +52,9 @@ if [ "${1-}" = --in-place ]; then
 	exit
 fi
 
+table=starts
+case ${1-} in --fds | --limits) table=${1#--} && shift ;; esac
+
 bash test/setup.sh
 work=$(mktemp -d /tmp/wolffia-bench.XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -67,6 +72,32 @@ bash test/as-user.sh bash -s -- "$work/user/rootfs" <test/rootfs.sh
 # As installed programs are: see build in the Makefile.
 for program in "$work"/bin/*; do cp "$program" "$program.copy" && mv "$program.copy" "$program"; done
 command=("$work/bin/compare" -wolffia "$work/bin/wolffia" -empty "$work/bin/empty" -rootfs "$work/user/rootfs" -work "$work/user" "$@")
+
+# limits_v1 delegates a folder of the v1 memory hierarchy, below our own cgroup, to the user for as long as it takes.
+limits_v1() {
+	local folder
+	folder=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/wolffia-bench
+	[ -d "$(dirname "$folder")" ] || { echo "no v1 memory hierarchy here: its row isn't measured" && return; }
+	mkdir "$folder"
+	trap 'rmdir "$folder"; rm -rf --one-file-system "$work"' EXIT
+	chown "$user:" "$folder" "$folder/cgroup.procs"
+	bash test/as-user.sh "${command[@]}" -limits "--memory 64m --cgroup-parent wolffia-bench"
+	rmdir "$folder"
+	trap 'rm -rf --one-file-system "$work"' EXIT
+}
+
+case $table in
+fds)
+	[ "$(id -u)" != 0 ] || "$work/bin/compare" -fds "$@"
+	bash test/as-user.sh "$work/bin/compare" -fds "$@"
+	exit
+	;;
+limits)
+	[ "$(id -u)" = 0 ] || { echo "compare.sh --limits needs root, to delegate" >&2 && exit 1; }
+	limits_v1
+	command+=(-limits "--cgroup-conf cgroup.max.depth=4")
+	;;
+esac
 
 if [ "$(id -u)" = 0 ]; then
 	unshare --mount --propagation private bash bench/compare.sh --in-place "$user" "${command[@]}"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -44,11 +43,8 @@ func start(t *testing.T, g *Group, env string, argv ...string) *contained {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.end() })
-	for _, s := range g.Plan.After {
-		s.Data = strconv.Itoa(c.cmd.Process.Pid)
-		if err := g.Do(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+	if err := g.Attach(c.cmd.Process.Pid, g.FD() >= 0); err != nil {
+		t.Fatal(err)
 	}
 	c.gate = gate
 	c.open()

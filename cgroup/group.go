@@ -28,7 +28,7 @@ type Group struct {
 }
 
 // New begins a plan. Its steps are then done one by one with Do: those of
-// Plan.Before until the child is made, those of Plan.After while it waits.
+// Plan.Before, until the child is made; it makes those of Plan.Inside itself.
 // [Create] does the former all at once.
 func New(p *Plan) *Group {
 	return &Group{Plan: p, Ledger: append(Ledger(nil), p.Ledger...), folders: append([]Planned(nil), p.Groups...), locks: map[string]int{}}
@@ -99,8 +99,7 @@ func (g *Group) Attach(pid int, born bool) error {
 	return nil
 }
 
-// Do makes one step; the caller puts the child's pid for ChildPID into those of
-// Plan.After. With Try a limit that can't be set is noted in the ledger,
+// Do makes one step. With Try a limit that can't be set is noted in the ledger,
 // and a folder that can't be made turns all limits off, there too.
 func (g *Group) Do(ctx context.Context, s Step) error {
 	if g.off {
@@ -148,11 +147,6 @@ func (g *Group) do(ctx context.Context, s Step) error {
 		return write(path, s.Data)
 	case OpRead:
 		return g.readBack(path, s.Entry-1)
-	case OpAttach:
-		if s.Data == ChildPID {
-			return errors.New("the child's pid is missing in the step (this is a bug)")
-		}
-		return write(path, s.Data)
 	}
 	return fmt.Errorf("no such step %q (this is a bug)", s.Op)
 }

@@ -1,6 +1,13 @@
 package cgroup
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"wolffia.dev/nsexec"
+)
 
 // legacy places what goes to v1 hierarchies: each has a folder of its own. It
 // has to lie below our own cgroup, or be named by the user: a move elsewhere
@@ -79,12 +86,29 @@ func (c *compiler) legacyBuild(chain []Folder, left []string, limits Limits) {
 	if g.Birth = g.Path; c.wish.Writable {
 		g.Birth = c.inside(g.Path, 1, nil)
 	}
-	c.plan.After = append(c.plan.After, Step{Name: "put the child into its cgroup", Op: OpAttach, Path: g.Birth + "/cgroup.procs", Data: ChildPID, Man: "cgroups(7)",
-		Why: "CLONE_INTO_CGROUP knows v2 only: the child waits at its gate meanwhile"})
+	c.plan.Inside = append(c.plan.Inside, c.enter(len(c.plan.Inside)/3+1, g.Birth)...)
 	for _, l := range left {
 		c.note("outer limit left behind: the container isn't below %s", l)
 	}
 	c.plan.Groups = append(c.plan.Groups, g)
+}
+
+// enter are the child's steps into a v1 folder: CLONE_INTO_CGROUP knows v2 only. A
+// thread that moves itself by "tasks" costs some µs. To move it from outside, by
+// cgroup.procs, the kernel takes a lock that stops every fork and exit of the
+// machine, and waits for an RCU grace period first: 5 to 17 ms here
+// (cgroup_procs_write_start(), kernel/cgroup/cgroup.c).
+func (c *compiler) enter(n int, folder string) nsexec.Program {
+	slot := fmt.Sprint("cgroup", n)
+	open := nsexec.Openat(nsexec.AtCWD(), folder+"/tasks", unix.O_WRONLY|unix.O_CLOEXEC, 0).As(slot).Named("open the cgroup's tasks").
+		Because("CLONE_INTO_CGROUP knows v2 only: in a v1 cgroup the child puts itself")
+	write := nsexec.Write(nsexec.Slot(slot), "0").Named("enter the cgroup").
+		Because("0 is the writer itself: from here on the limits hold, and nothing of the image has run")
+	if c.wish.Mode == Try {
+		open = open.Allow("with --limits=try the folder may not be there: the result tells", unix.ENOENT)
+		write = write.Allow("the same", unix.EBADF)
+	}
+	return nsexec.Program{open, write, nsexec.Close(nsexec.Slot(slot)).Named("close tasks").Allow("the same", unix.EBADF)}
 }
 
 // withCpuset: a v1 cpuset takes no process before both of its lists are set

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"strings"
+	"wolffia.dev/nsexec"
 )
 
 // A Wish is what is asked for.
@@ -60,13 +61,13 @@ type Planned struct {
 // start: the names in it are used once, and the launcher may be elsewhere
 // afterwards. The next start probes again.
 type Plan struct {
-	Groups  []Planned  `json:"groups"`
-	Before  []Step     `json:"before"`          // until the child is made
-	After   []Step     `json:"after,omitempty"` // while it waits at its gate
-	Ledger  Ledger     `json:"ledger"`
-	Refused []*Refusal `json:"refused,omitempty"` // with Try only
-	Notes   []string   `json:"notes,omitempty"`
-	Mode    Mode       `json:"mode"`
+	Groups  []Planned      `json:"groups"`
+	Before  []Step         `json:"before"`           // until the child is made
+	Inside  nsexec.Program `json:"inside,omitempty"` // by the child, among its first steps: v1
+	Ledger  Ledger         `json:"ledger"`
+	Refused []*Refusal     `json:"refused,omitempty"` // with Try only
+	Notes   []string       `json:"notes,omitempty"`
+	Mode    Mode           `json:"mode"`
 }
 
 // String is the plan as golden tests compare it.
@@ -78,8 +79,8 @@ func (p *Plan) String() string {
 	for i, s := range p.Before {
 		fmt.Fprintf(&b, "%3d  %s\n", i+1, s)
 	}
-	for i, s := range p.After {
-		fmt.Fprintf(&b, "%3d  %s (the child waits)\n", len(p.Before)+i+1, s)
+	for i, s := range p.Inside {
+		fmt.Fprintf(&b, "%3d  %s (the child)\n", len(p.Before)+i+1, s)
 	}
 	for _, e := range p.Ledger {
 		fmt.Fprintf(&b, "ledger: %s\n", e)

@@ -40,20 +40,22 @@ type cgroupMount struct {
 	controllers []string // of the hierarchy
 }
 
-// parseMounts gives the cgroup mounts at or below root. Of two at one place the
-// later covers the earlier.
+// parseMounts gives the cgroup mounts at or below root that can be seen: a later
+// mount, of whatever kind, covers those at and below its place.
 func parseMounts(text, root string) []cgroupMount {
 	var list []cgroupMount
 	for line := range strings.Lines(text) {
-		if !strings.Contains(line, " - cgroup") {
-			continue
-		}
 		before, after, ok := strings.Cut(line, " - ")
 		f, g := strings.Fields(before), strings.Fields(after)
-		if !ok || len(f) < 6 || len(g) < 3 || g[0] != "cgroup" && g[0] != "cgroup2" {
+		if !ok || len(f) < 6 || len(g) < 3 {
 			continue
 		}
-		m := cgroupMount{version: 1, root: unescape(f[3]), point: unescape(f[4]),
+		at := unescape(f[4])
+		list = slices.DeleteFunc(list, func(x cgroupMount) bool { return within(x.point, at) })
+		if g[0] != "cgroup" && g[0] != "cgroup2" {
+			continue
+		}
+		m := cgroupMount{version: 1, root: unescape(f[3]), point: at,
 			super: strings.Split(g[2], ",")}
 		if g[0] == "cgroup2" {
 			m.version = 2
@@ -61,7 +63,6 @@ func parseMounts(text, root string) []cgroupMount {
 		if !within(m.point, root) {
 			continue
 		}
-		list = slices.DeleteFunc(list, func(x cgroupMount) bool { return x.point == m.point })
 		list = append(list, m)
 	}
 	return list

@@ -38,6 +38,13 @@ broken
 	if len(list) != 2 || list[0].version != 1 || list[1].version != 2 || list[1].root != "/" {
 		t.Errorf("%+v", list)
 	}
+	// What covers the folder covers what is mounted below it.
+	if list := parseMounts(text+"35 20 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup"); len(list) != 1 || list[0].point != "/sys/fs/cgroup" {
+		t.Errorf("covered: %+v", list)
+	}
+	if list := parseMounts(text+"36 1 0:32 / /sys rw - tmpfs t rw\n", "/sys/fs/cgroup"); len(list) != 0 {
+		t.Errorf("covered by another kind: %+v", list)
+	}
 	own := parseOwn("5:cpu,cpuacct:/a:b\n1:name=systemd:/\n0::/c\n")
 	if len(own) != 3 || own[0].path != "/a:b" || !list[0].has(own[0]) || list[0].has(own[1]) || !list[1].has(own[2]) {
 		t.Errorf("%+v", own)

@@ -13,14 +13,10 @@ const (
 	OpEnable Op = "enable" // enable controllers for the children: write Data to Path
 	OpWrite  Op = "write"  // write the limit Data to Path
 	OpRead   Op = "read"   // read Path back, into the ledger
-	OpAttach Op = "attach" // write the child's pid to Path
 )
 
 // ScopePath stands for the scope's cgroup in the steps behind OpScope.
 const ScopePath = "SCOPE"
-
-// ChildPID stands for the child's pid.
-const ChildPID = "CHILD"
 
 // A Step is one thing that the launcher does on the host side. It is data: it
 // is printed before it is done.
@@ -52,7 +48,7 @@ func (s Step) String() string {
 		return "mkdir(" + path + ", 0755)"
 	case OpLock:
 		return "flock(open(" + path + ", O_RDONLY|O_DIRECTORY|O_CLOEXEC), LOCK_EX|LOCK_NB)"
-	case OpMove, OpEnable, OpWrite, OpAttach:
+	case OpMove, OpEnable, OpWrite:
 		return "write(" + path + ", " + strconv.Quote(s.Data) + ")"
 	case OpRead:
 		return "read(" + path + ")"

@@ -55,7 +55,6 @@ func Hint(s Step, err error) string {
 		{OpMkdir, unix.EAGAIN, "cgroup.max.descendants or cgroup.max.depth of a folder above is reached: remove cgroups, or raise it"},
 		{OpMkdir, unix.EEXIST, "a container with this cgroup's name is running, or another program made it: choose another name"},
 		{OpMkdir, unix.ENOSPC, "the kernel's number of cgroups is used up (memory cgroups: 65535): do dead ones hold memory? echo 3 >/proc/sys/vm/drop_caches"},
-		{OpAttach, unix.EACCES, "cgroup.procs isn't ours to write, or the child has other ids than we by now"},
 		{OpMove, unix.EACCES, "a move takes the right to write cgroup.procs of the nearest folder above both places"},
 		{OpEnable, unix.EBUSY, "a process came into this cgroup after we looked, and a cgroup with processes can't give controllers to its children: start again"},
 		{OpEnable, unix.ENOENT, "a controller isn't among cgroup.controllers of this folder: it isn't delegated to it"},

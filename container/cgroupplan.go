@@ -101,19 +101,24 @@ func (c *compiler) cgroupView() []specs.Mount {
 	return []specs.Mount{{Destination: cgroup.Root, Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "nodev", "noexec"}}}
 }
 
-// cgroupSteps are the host lane's steps up to the child's birth, and after it.
-func (c *compiler) cgroupSteps() (before, after []nsexec.HostStep) {
+// cgroupSteps are the host lane's steps up to the child's birth.
+func (c *compiler) cgroupSteps() []nsexec.HostStep {
 	if c.cgroup == nil {
-		return nil, nil
+		return nil
 	}
-	list := func(steps []cgroup.Step, first int) []nsexec.HostStep {
-		var h []nsexec.HostStep
-		for i, s := range steps {
-			h = append(h, nsexec.HostStep{Name: s.Name, Op: nsexec.OpCgroup, Number: first + i, Data: s.String(), Why: s.Why, Man: s.Man})
-		}
-		return h
+	var h []nsexec.HostStep
+	for i, s := range c.cgroup.Before {
+		h = append(h, nsexec.HostStep{Name: s.Name, Op: nsexec.OpCgroup, Number: i, Data: s.String(), Why: s.Why, Man: s.Man})
 	}
-	return list(c.cgroup.Before, 0), list(c.cgroup.After, len(c.cgroup.Before))
+	return h
+}
+
+// enterSteps put the child into the cgroups in which it couldn't be born.
+func (c *compiler) enterSteps() nsexec.Program {
+	if c.cgroup == nil {
+		return nil
+	}
+	return c.cgroup.Inside
 }
 
 // grouped tells whether the container gets a cgroup of its own.

@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,15 +31,10 @@ func newGroup(plan *Plan) *group {
 	return &group{Group: cgroup.New(plan.Cgroup)}
 }
 
-// Do makes step n of the plan's two lists. Behind the last one before the child's
+// Do makes step n of the plan. Behind the last one before the child's
 // birth the ledger is held to the mode: nothing starts without its limits.
-func (g *group) Do(ctx context.Context, n, child int) error {
+func (g *group) Do(ctx context.Context, n int) error {
 	before := g.Plan.Before
-	if n >= len(before) {
-		s := g.Plan.After[n-len(before)]
-		s.Data = fmt.Sprint(child) // cgroup.ChildPID
-		return g.Group.Do(ctx, s)
-	}
 	if err := g.Group.Do(ctx, before[n]); err != nil || n < len(before)-1 {
 		return err
 	}

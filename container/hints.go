@@ -108,6 +108,8 @@ func hintTable() []hint {
 		{name: "find /", errno: unix.ENOENT, text: say("the mount point is a link that leads nowhere inside the root: mend the root or the mount")},
 		{name: "find /", errno: unix.EACCES, text: say("a folder on the way can't be entered")},
 		{name: "look at", errno: unix.ELOOP, text: say("the program is a link into /proc, which would run the launcher's own binary inside the container (CVE-2019-5736), or a link in a circle: name the program itself")},
+		{name: "open the cgroup's tasks", errno: unix.EACCES, text: say("the folder is there and its tasks file isn't ours to write: was it made by somebody else?")},
+		{name: "enter the cgroup", errno: unix.ENOSPC, text: say("this cpuset has no CPUs or memory nodes (cpuset(7)): name them with --cpuset-cpus and --cpuset-mems")},
 		{name: "new network namespace", errno: unix.ENOSPC, text: namespaceLimit},
 		{name: "new cgroup namespace", errno: unix.ENOSPC, text: namespaceLimit},
 		{name: "new network namespace", errno: unix.EPERM, text: forbidden},
@@ -169,11 +171,7 @@ func forbidden(h *hinted) string {
 // namespaceLimit: ENOSPC is never about a disk here.
 // cgroupRefused is package cgroup's word on one of its steps.
 func cgroupRefused(h *hinted) string {
-	n, before := h.plan.Host[h.step.Index].Number, h.plan.Cgroup.Before
-	if n < len(before) {
-		return cgroup.Hint(before[n], h.step.Errno)
-	}
-	return cgroup.Hint(h.plan.Cgroup.After[n-len(before)], h.step.Errno)
+	return cgroup.Hint(h.plan.Cgroup.Before[h.plan.Host[h.step.Index].Number], h.step.Errno)
 }
 
 func namespaceLimit(h *hinted) string {

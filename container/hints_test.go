@@ -136,7 +136,8 @@ func hintCases(t testing.TB) []hintCase {
 		{"cgroup namespaces", limited, child, "new cgroup namespace", unix.ENOSPC, someUserns, nil, []string{"user.max_net_namespaces=50"}, nil},
 		{"a cgroup that is there", limited, host, "make the cgroup", unix.EEXIST, Policy{}, nil, []string{"choose another name"}, nil},
 		{"no such limit", limited, host, "limit memory.max", unix.ENOENT, Policy{}, nil, []string{"this kernel has no such limit"}, nil},
-		{"the child in v1", limitedV1, host, "put the child into its cgroup", unix.EACCES, Policy{}, nil, []string{"isn't ours to write"}, nil},
+		{"the child in v1", limitedV1, child, "open the cgroup's tasks", unix.EACCES, Policy{}, nil, []string{"isn't ours to write"}, nil},
+		{"an empty cpuset", limitedV1, child, "enter the cgroup", unix.ENOSPC, Policy{}, nil, []string{"--cpuset-mems"}, nil},
 		{"no net namespace", user, child, "new network namespace", unix.EPERM, filteredBy, nil, []string{"unshare"}, nil},
 		{"too many processes of that id", group, child, "become uid", unix.EAGAIN, nprocUsedUp, nil, []string{"RLIMIT_NPROC"}, nil},
 

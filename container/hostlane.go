@@ -27,11 +27,9 @@ func (c *compiler) hostLane() []nsexec.HostStep {
 	h := []nsexec.HostStep{{Name: "lifeline", Op: nsexec.OpPipe, Man: "pipe(2)",
 		Why: "the child waits at its gates by reading from it, and sees end of file if the launcher dies"}}
 	h = append(h, c.treeSteps()...)
-	before, after := c.cgroupSteps()
-	h = append(h, before...)
+	h = append(h, c.cgroupSteps()...)
 	h = append(h, nsexec.HostStep{Name: "make the child", Op: nsexec.OpClone, Flags: c.cloneFlags(), Man: "clone(2)",
 		Why: "one call makes the process, all its namespaces and its pidfd; it shares our memory until its execve, so nothing is copied"})
-	h = append(h, after...)
 	h = append(h, c.mapSteps()...)
 	h = append(h, c.mapTreeSteps()...)
 	h = append(h, nsexec.HostStep{Name: "open the gate", Op: nsexec.OpGate, Data: nsexec.GateMaps, Why: "the maps are written", Man: "write(2)"})

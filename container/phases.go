@@ -24,6 +24,7 @@ func (c *compiler) add(name string, steps nsexec.Program) {
 func (c *compiler) childLane(t *mount.Tree) {
 	c.child = make(nsexec.Program, 0, 320)
 	c.add("guards: the launcher's memory is shared, and its death must be ours", c.guardSteps())
+	c.add("control group: its limits hold from here on", c.enterSteps())
 	c.add("sources: layers and binds, opened with exactly the caller's rights", t.Early)
 	c.add("id maps: from here on ids have names, and inodes can be made", c.gateSteps())
 	c.add("control group", c.cgroupNamespace())

@@ -155,6 +155,11 @@ func Fchdir(fd Arg) Step {
 // Close is close(2).
 func Close(fd Arg) Step { return call(unix.SYS_CLOSE, fd) }
 
+// Write is write(2).
+func Write(fd Arg, data string) Step {
+	return call(unix.SYS_WRITE, fd, Bytes(strconv.Quote(data), []byte(data)), Int(len(data)))
+}
+
 // CloseRange is close_range(2), Linux 5.9.
 func CloseRange(first, last uint32, flags uint64) Step {
 	end := Int(last)

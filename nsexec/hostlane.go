@@ -100,11 +100,7 @@ func (l *launch) cgroup(ctx context.Context, h HostStep) error {
 	if l.plan.Cgroup == nil {
 		return errNoCgroup
 	}
-	child := 0
-	if l.child != nil {
-		child = l.child.PID
-	}
-	return l.plan.Cgroup.Do(ctx, h.Number, child)
+	return l.plan.Cgroup.Do(ctx, h.Number)
 }
 
 // expand puts the child's pid where ChildPID stands.

@@ -37,9 +37,8 @@ type Plan struct {
 
 // A Cgroup makes the child's control group, step by step.
 type Cgroup interface {
-	// Do makes the cgroup's own step number n. child is the child's pid, 0 before
-	// there is one.
-	Do(ctx context.Context, n, child int) error
+	// Do makes the cgroup's own step number n.
+	Do(ctx context.Context, n int) error
 	// FD is the cgroup v2 folder for CLONE_INTO_CGROUP, lent, or -1.
 	FD() int
 	// Move puts a child there that couldn't be born in it, and gives the note for

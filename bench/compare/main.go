@@ -26,6 +26,7 @@ import (
 // settings are the command line.
 type settings struct {
 	wolffia, empty, rootfs, work, csv string
+	limits                            string
 	rounds, loop, many, worker, held  int
 	check, fds                        bool
 }
@@ -42,6 +43,7 @@ func main() {
 	flag.IntVar(&s.many, "many", 1000, "containers in one process")
 	flag.BoolVar(&s.check, "check", false, "exit with 1 if a goal is missed")
 	flag.BoolVar(&s.fds, "fds", false, "measure user namespace fds instead of starts; as root, with root's maps")
+	flag.StringVar(&s.limits, "limits", "", "measure what these flags of wolffia run add to a start")
 	flag.IntVar(&s.held, "held", 0, "of a worker: hold so many user namespaces")
 	flag.IntVar(&s.worker, "worker", -1, "be a worker with a heap of so many MiB")
 	flag.Parse()
@@ -63,6 +65,9 @@ func run(s *settings) error {
 	}
 	if os.Getuid() == 0 {
 		return fmt.Errorf("run this as an ordinary user: bash bench/compare.sh does")
+	}
+	if s.limits != "" {
+		return compareLimits(s)
 	}
 	if s.work == "" {
 		dir, err := os.MkdirTemp("", "wolffia-bench.")
