@@ -1,8 +1,10 @@
 package container
 
 import (
+	"os"
 	"path"
 	"slices"
+	"strconv"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -62,6 +64,7 @@ func (c *compiler) cgroupGroup() error {
 	if err := c.checkWritable(w); err != nil {
 		return err
 	}
+	c.limits = w.Limits
 	if c.cgroup, err = cgroup.Compile(w, c.facts.Cgroup); err != nil {
 		return err
 	}
@@ -70,6 +73,28 @@ func (c *compiler) cgroupGroup() error {
 	}
 	for _, r := range c.cgroup.Refused {
 		c.warn("%s", r)
+	}
+	return nil
+}
+
+// minMemory is the least memory limit, in pages, beside one page for each of the
+// child's steps. A start is charged for the mounts and files that it makes, some
+// 300 KiB for 200 steps on Linux 6.18. Where that is too much the OOM killer kills
+// the child, and with it every process that shares its memory: the launcher, too
+// (__oom_kill_process(), mm/oom_kill.c).
+const minMemory = 512
+
+// checkMemory is due when the child's lane is complete.
+func (c *compiler) checkMemory() error {
+	least := uint64((minMemory + len(c.child)) * os.Getpagesize())
+	for _, l := range c.limits {
+		if l.Key != "memory.max" || len(l.V2) == 0 {
+			continue
+		}
+		if n, err := strconv.ParseUint(l.V2[0].Value, 10, 64); err == nil && n < least {
+			return &RequestError{l.Asked, "a start itself takes kernel memory, and the kernel would kill the launcher, whose memory the child shares until its execve",
+				"give it at least " + cgroup.SizeText(least)}
+		}
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ func Compile(spec *specs.Spec, o *Options, f *Facts) (*Plan, error) {
 	}
 	c.warnUnlocked()
 	c.childLane(tree)
+	if err := c.checkMemory(); err != nil {
+		return nil, err
+	}
 	plan := &Plan{warnings: c.warnings, Phases: c.phases, Maps: c.maps, Cgroup: c.cgroup, Spec: spec, Options: o, Facts: f,
 		Plan: nsexec.Plan{Host: c.hostLane(), Child: c.child, Notes: c.notes, DropsDumpable: c.dropsDumpable()}}
 	return plan, nil
@@ -69,6 +72,7 @@ type compiler struct {
 	facts    *Facts
 	maps     userns.Mapping
 	cgroup   *cgroup.Plan
+	limits   cgroup.Limits
 	user     specs.User // of the program
 	flags    uint64     // CLONE_NEW*
 	child    nsexec.Program

@@ -119,13 +119,27 @@ func TestLimitsRefused(t *testing.T) {
 
 func TestLimitsNonsense(t *testing.T) {
 	for flags, word := range map[string]string{
-		"--memory 0": "--memory", "--memory 64x": "64x", "--memory -5": "--memory", "--memory 1": "--memory", "--cpus 0": "--cpus", "--cpus -1": "--cpus",
+		"--memory 0": "--memory", "--memory 64x": "64x", "--memory -5": "--memory", "--cpus 0": "--cpus", "--cpus -1": "--cpus",
 		"--pids-limit 0": "--pids-limit", "--pids-limit many": "many", "--cpu-weight 0": "--cpu-weight", "--cpuset-cpus x": "--cpuset-cpus",
 		"--memory-swap 64m": "--memory", "--cgroup-conf nonsense": "--cgroup-conf", "--cgroup-conf ../x=1": "--cgroup-conf",
 		"--limits never": "require", "--cgroup rx": "--cgroup", "--cgroup-manager dbus": "--cgroup-manager",
 	} {
 		run(t, append(strings.Fields(flags), "--rootfs", rootfs, "--", "true")...).refused(t, word)
 	}
+}
+
+// A limit that a start itself wouldn't survive: the kernel would kill the launcher too.
+func TestRootLimitsTooSmall(t *testing.T) {
+	delegate(t, "memory")
+	for _, flag := range []string{"--memory 4096", "--memory 100k", "--memory 2m"} {
+		r, res := userRun(t, "true", append(strings.Fields(flag), "--cgroup-parent", "wolffia-e2e")...)
+		if r.exits(t, 125); !strings.Contains(r.err, "give it at least 2.") && !strings.Contains(r.err, "give it at least 3.") || res.Error == nil {
+			t.Errorf("%s: %+v", flag, r)
+		}
+	}
+	r, _ := userRun(t, "true", "--memory", "4m", "--cgroup-parent", "wolffia-e2e")
+	r.exits(t, 0)
+	noGroupsLeft(t)
 }
 
 // delegate gives the user a folder named wolffia-e2e in the v1 hierarchies of these controllers, below our own cgroup.
@@ -213,14 +227,14 @@ func TestRootLimitsV1(t *testing.T) {
 	noGroupsLeft(t)
 }
 
-// opencontainers/runc#234, containers/crun#1092: 100 short runs, some of whose launchers are killed, leave no folder that
-// the next command doesn't remove.
+// opencontainers/runc#234: 1,000 short runs, 20 of whose launchers are killed, leave no folder that the next command
+// doesn't remove.
 func TestRootLimitsRemoved(t *testing.T) {
 	delegate(t, "memory", "pids")
 	flags := []string{"--memory", "64m", "--pids-limit", "50", "--cgroup-parent", "wolffia-e2e"}
 	_, gid := userIDs(t)
-	for i := range 100 {
-		if i%10 != 0 {
+	for i := range 1000 {
+		if i%50 != 0 {
 			r, _ := userRun(t, "true", flags...)
 			r.exits(t, 0)
 			continue
