@@ -105,7 +105,20 @@ func explainPlan(w io.Writer, p *container.Plan) {
 		fmt.Fprintf(w, "  %-4d %s\n", i+1, callText(s))
 		aside(w, s.Name, reasonOf(s), s.ManPage())
 	}
+	printLimits(w, p)
 	printNotes(w, p.Notes)
+}
+
+// printLimits is the ledger as it is planned: what will be written where, and
+// which outer limit is reached first.
+func printLimits(w io.Writer, p *container.Plan) {
+	if p.Cgroup == nil || len(p.Cgroup.Ledger) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nLimits, each read back from the kernel before the program starts:")
+	for _, e := range p.Cgroup.Ledger {
+		fmt.Fprintf(w, "  - %s\n", e)
+	}
 }
 
 func printNotes(w io.Writer, notes []string) {

@@ -215,6 +215,10 @@ func TestRootLimitsV1(t *testing.T) {
 	if r.exits(t, 0); len(res.Cgroup.Groups) != 1 || res.Cgroup.Groups[0].Placement != "v1" {
 		t.Errorf("%+v", res.Cgroup)
 	}
+	c := asUser(t, "0", wolffia, "explain", "--memory", "64m", "--cgroup-parent", "wolffia-e2e", "--rootfs", rootfs, "--", "true")
+	if out := c.do(t).ok(t); !strings.Contains(out, "Limits, each read back") || !strings.Contains(out, "memory.limit_in_bytes = 67108864: planned") {
+		t.Errorf("explain: %s", out)
+	}
 	// A limit whose controller was not delegated: nothing of the others is written either.
 	r, _ = userRun(t, "true", "--memory", "64m", "--cpuset-cpus", "0", "--cgroup-parent", "wolffia-e2e")
 	if r.exits(t, 125); !strings.Contains(r.err, "cpuset") {
