@@ -1,6 +1,3 @@
-// Package cgroup answers one question: how much may the container use? So far
-// it only knows what this machine shows at /sys/fs/cgroup; placement and limits
-// are to come, and whatever asks for one is refused until then.
 package cgroup
 
 import "golang.org/x/sys/unix"

@@ -30,7 +30,7 @@ imports=$(go list -deps ./cmd/wolffia)
 echo "imports: $(wc -l <<<"$imports") packages"
 fmt -w 110 <<<"$imports"
 # Each of these costs a start more than what it is used for.
-if grep -xE 'os/exec|net|net/http|regexp|text/template|html/template|log|log/slog' <<<"$imports"; then
+if grep -xE 'os/exec|net|net/http|regexp|text/template|html/template|log|log/slog|math/big|github.com/godbus/dbus/v5' <<<"$imports"; then
 	echo "the above are too heavy for the start path: they belong in a binary beside it" >&2
 	exit 1
 fi
