@@ -10,9 +10,9 @@ import (
 // A Cause is one thing that forbids what was tried, and what mends it. The hints
 // of a start that failed and `wolffia doctor` tell the same causes.
 type Cause struct {
-	Code   string // stable: "userns-apparmor"
-	What   string
-	Remedy string // commands, or what else to do; "" when there is nothing
+	Code   string `json:"reason"` // stable: "userns-apparmor"
+	What   string `json:"cause"`
+	Remedy string `json:"remedy,omitempty"` // commands, or what else to do; "" when there is nothing
 }
 
 // String is cause and remedy for a person.
