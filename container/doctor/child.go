@@ -18,17 +18,23 @@ type child struct {
 }
 
 // do makes the child as a container's is made, on the host side by the same steps.
-func (p *prober) do(c child) Attempt {
+func (p *prober) do(c child) Attempt { return p.doWith(c, func(int) {}) }
+
+// doWith calls look after the child's last step, or its execve, and before it is
+// reaped: until then its pid is its own.
+func (p *prober) doWith(c child, look func(pid int)) Attempt {
 	process, _, err := p.spawner.Start(p.ctx, c.plan())
 	if err != nil {
 		return failed(err)
 	}
 	defer process.Close()
+	look(process.PID)
 	status, err := process.WaitContext(p.ctx)
-	switch {
-	case err != nil:
+	if err != nil { // it is not to outlive us, whatever it waits for
+		process.Signal(unix.SIGKILL)
 		return failed(err)
-	case status.ExitCode() != 0:
+	}
+	if status.ExitCode() != 0 {
 		return failed(fmt.Errorf("the child was %s", status))
 	}
 	return Attempt{Tried: true}

@@ -79,7 +79,7 @@ func (f *Facts) judgeTimens() Check {
 	c, done := f.early(f.Timens.Attempt, "a program was started in one")
 	switch {
 	case done && f.Timens.OK() && !f.Timens.Inside:
-		return but("one can be made", container.Cause{Code: "timens-children", What: "a program executed in it stays outside, and can make no thread nor a child by vfork(2) (EINVAL); its children by fork(2) are inside",
+		return but("one can be made", container.Cause{Code: "timens-children", What: "a program executed in it stays outside, and can make no thread (EINVAL); its children by fork(2) are inside",
 			Remedy: "a newer kernel takes a program in at its execve(2)"})
 	case done:
 		return c

@@ -17,33 +17,46 @@ func (p *prober) keyring() {
 	p.Keyring = p.do(child{steps: nsexec.Program{nsexec.JoinSessionKeyring().Named("new session keyring")}})
 }
 
-// timens starts readlink(1) in a new time namespace. Which one it is in itself,
-// and which one its children will be in, are two links of its /proc/self/ns: on
-// some kernels execve(2) doesn't take it there, and then it can make neither a
-// thread nor a child by vfork(2) (copy_process() in kernel/fork.c).
+// timens starts cat(1) in a new time namespace. Which one it is in itself, and
+// which one its children will be in, are two links of its /proc/PID/ns: on some
+// kernels execve(2) doesn't take it there, and then it can make no thread
+// (copy_process() in kernel/fork.c). execve releases our memory before it changes
+// namespaces, so cat has to answer first.
 func (p *prober) timens() {
-	path := find("readlink")
-	if path == "" {
-		p.Timens.Attempt = failed(&os.PathError{Op: "find", Path: "readlink", Err: unix.ENOENT})
-		return
-	}
-	r, w, err := os.Pipe()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		p.Timens.Attempt = failed(err)
 		return
 	}
-	defer r.Close()
-	p.Timens.Attempt = p.do(child{flags: unix.CLONE_NEWUSER, fds: map[string]uint64{"out": uint64(w.Fd())}, steps: nsexec.Program{
+	ours, theirs := ends[0], ends[1]
+	defer unix.Close(ours)
+	c := child{flags: unix.CLONE_NEWUSER, fds: map[string]uint64{"socket": uint64(theirs)}, steps: nsexec.Program{
 		nsexec.Unshare(unix.CLONE_NEWTIME).Named("make a time namespace"),
+		nsexec.Dup3(nsexec.Int(lentFD), nsexec.Int(0), 0).Named("stdin"),
 		nsexec.Dup3(nsexec.Int(lentFD), nsexec.Int(1), 0).Named("stdout"),
 		nsexec.UnblockSignals().Named("unblock signals"),
-		nsexec.Execve(path, []string{"readlink", "/proc/self/ns/time", "/proc/self/ns/time_for_children"}, nil).Named("execute readlink"),
-	}})
-	w.Close()
-	var text [256]byte
-	n, _ := r.Read(text[:])
-	links := strings.Fields(string(text[:max(n, 0)]))
-	p.Timens.Inside = len(links) == 2 && links[0] == links[1]
+		nsexec.Execve(find("cat"), []string{"cat"}, nil).Named("execute cat"),
+	}}
+	p.Timens.Attempt = p.doWith(c, func(pid int) {
+		if echoes(ours) {
+			own, err1 := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/time")
+			next, err2 := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/time_for_children")
+			p.Timens.Inside = err1 == nil && err2 == nil && own == next
+		}
+		unix.Shutdown(ours, unix.SHUT_WR) // the end of cat's input, and so of cat
+	})
+	unix.Close(theirs)
+}
+
+// echoes sends a byte and waits for it to come back.
+func echoes(fd int) bool {
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10})
+	var back [1]byte
+	if _, err := unix.Write(fd, []byte{'x'}); err != nil {
+		return false
+	}
+	n, err := unix.Read(fd, back[:])
+	return err == nil && n == 1
 }
 
 // limits reads those that a start meets. RLIMIT_NOFILE is the one before the Go
