@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -232,6 +233,50 @@ func TestNothingTried(t *testing.T) {
 	for _, c := range Examine(&Facts{}) {
 		if c.State == Works || c.Reason != reasonNotTried && c.Name != "user-namespaces" || len(c.Causes) == 0 {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// docs/doctor.md lists every check, every reason and every pretence.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Names()
+	for _, name := range Pretences() {
+		want = append(want, strings.Replace(name, "=", "=N", 1))
+	}
+	for _, names := range all() {
+		for _, c := range pretended(t, names).Checks {
+			for _, cause := range c.Causes {
+				want = append(want, cause.Code)
+			}
+		}
+	}
+	for _, word := range want {
+		if !strings.Contains(string(text), "`"+word+"`") {
+			t.Errorf("docs/doctor.md has no `%s`", word)
+		}
+	}
+}
+
+// The two programs' ends tell whether the limit held: a kill without the kernel's
+// word for it proves nothing (hashicorp/nomad#12735).
+func TestProofHolds(t *testing.T) {
+	for _, test := range []struct {
+		over, under Ran
+		holds       bool
+	}{
+		{Ran{ExitCode: 137, OOMKills: 1}, Ran{}, true},
+		{Ran{ExitCode: 0}, Ran{}, false},                             // 200 MB were touched, and nothing happened
+		{Ran{ExitCode: 137}, Ran{}, false},                           // somebody else's SIGKILL
+		{Ran{ExitCode: 137, OOMKills: 1}, Ran{ExitCode: 137}, false}, // the limit is too tight
+	} {
+		p := &Proof{Limit: proofLimit, Touched: proofTouch, Less: proofLess, Over: test.over, Under: test.under}
+		var b strings.Builder
+		if p.Write(&b); p.Holds() != test.holds || !strings.Contains(b.String(), "limit 64 MiB, touched 200 MiB") {
+			t.Errorf("%+v holds: %t\n%s", p, p.Holds(), &b)
 		}
 	}
 }

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,7 +232,29 @@ func TestVMDoctor(t *testing.T) {
 	if c := d.check(t, "time-namespaces"); c.State != want {
 		t.Errorf("want %s: %+v", want, c)
 	}
+	for _, controller := range []string{"cpu", "cpuset", "io", "memory", "pids"} {
+		if c := d.check(t, "cgroup-"+controller); (c.State == "works") != delegatedHere(t, controller) {
+			t.Errorf("%+v", c)
+		}
+	}
 	if left := home(t, ".wolffia-doctor"); left != "" {
 		t.Errorf("left: %s", left)
 	}
+}
+
+// delegatedHere reads the live list of the folder that is this user's, from our
+// own cgroup upward, or of the user manager's (rootless-containers/rootlesscontaine.rs#78:
+// what a distribution delegates changes).
+func delegatedHere(t testing.TB, controller string) bool {
+	t.Helper()
+	_, own, _ := strings.Cut(strings.TrimSpace(read(t, "/proc/self/cgroup")), "::")
+	manager := fmt.Sprintf("/user.slice/user-%d.slice/user@%[1]d.service", os.Getuid())
+	for _, folder := range []string{own, path.Dir(own), manager} {
+		folder = "/sys/fs/cgroup" + folder
+		if st, err := os.Stat(folder); err != nil || st.Sys().(*unixStat).Uid != uint32(os.Getuid()) {
+			continue
+		}
+		return slices.Contains(strings.Fields(read(t, folder+"/cgroup.controllers")), controller)
+	}
+	return false
 }
