@@ -63,7 +63,7 @@ func examine(args []string) (int, error) {
 	if err != nil {
 		return container.ExitLauncher, err
 	}
-	if err := sealExe(false); err != nil {
+	if err := sealExe(true); err != nil { // as root, --map single maps root
 		return container.ExitLauncher, err
 	}
 	if x.prove != "" {

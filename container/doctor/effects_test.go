@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -216,6 +217,31 @@ func TestProbeSome(t *testing.T) {
 	}
 	if err := errors.Join(<-done, <-done); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a doctor that was killed left in the home is removed by the next one; what
+// may be another's is not.
+func TestSweepsLayers(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, age := range []time.Duration{0, time.Hour} {
+		dir, err := layers(home())
+		then := time.Now().Add(-age)
+		if err = errors.Join(err, os.Mkdir(dir+"/work/work", 0), os.Chtimes(dir, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Probe(t.Context(), Options{Only: []string{"overlay"}}); err != nil {
+		t.Fatal(err)
+	}
+	left := list(home())
+	if len(left) != 1 {
+		t.Errorf("%q", left)
+	}
+	for _, name := range left {
+		if err := removeLayers(home() + "/" + name); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

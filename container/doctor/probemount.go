@@ -3,7 +3,6 @@ package doctor
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -46,6 +45,7 @@ func (p *prober) overlay() {
 	p.Overlay.Tmpfs = p.do(child{flags: flags, steps: append(tmpfs, stack()...)})
 	p.Overlay.Folder, p.Overlay.Fuse = layersParent(), p.binary("fuse-overlayfs")
 	p.Overlay.FSType = fsType(p.Overlay.Folder)
+	sweepLayers(p.Overlay.Folder)
 	dir, err := layers(p.Overlay.Folder)
 	if err == nil {
 		p.Overlay.Disk = p.do(child{flags: flags, steps: append(nsexec.Program{chdir(dir)}, stack()...)})
@@ -72,38 +72,6 @@ func stack() nsexec.Program {
 
 func chdir(dir string) nsexec.Step {
 	return nsexec.Step{Call: unix.SYS_CHDIR, Args: []nsexec.Arg{nsexec.Str(dir)}}.Named("enter " + dir)
-}
-
-// layersParent is where a user's layers lie: his home, or else $TMPDIR.
-func layersParent() string {
-	if dir := home(); unix.Access(dir, unix.W_OK) == nil {
-		return dir
-	}
-	return os.TempDir()
-}
-
-// layers makes the folders of an overlay below parent.
-func layers(parent string) (string, error) {
-	dir, err := os.MkdirTemp(parent, ".wolffia-doctor-")
-	if err != nil {
-		return "", err
-	}
-	for _, name := range []string{"lower", "lower/folder", "upper", "work", "merged"} {
-		err = errors.Join(err, os.Mkdir(filepath.Join(dir, name), 0o755))
-	}
-	return dir, err
-}
-
-// removeLayers removes them, with what overlayfs made in its work folder: some of
-// that has mode 0.
-func removeLayers(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	for _, inside := range []string{"work/work", "work/work/incompat", "work/work/incompat/volatile"} {
-		unix.Chmod(filepath.Join(dir, inside), 0o700)
-	}
-	return os.RemoveAll(dir)
 }
 
 // idmap idmaps a tmpfs of the container's own, and the file system that our home

@@ -154,6 +154,23 @@ func TestDoctorPretendsOnly(t *testing.T) {
 	run(t, "--", "true").exits(t, 0)
 }
 
+// A binary that its user may write runs from memory, and a profile is for the file
+// all the same (rootless-containers/rootlesskit#421).
+func TestDoctorNamesTheBinary(t *testing.T) {
+	own := t.TempDir() + "/mine"
+	data, err := os.ReadFile(wolffia)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := command{args: []string{own, "doctor", "--pretend", "apparmor", "--probe", "user-namespaces"}}.do(t)
+	if r.exits(t, 1); !strings.Contains(r.out, "profile wolffia "+own+" flags") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Where a start fails, doctor says so and why: below filters, with too few files,
 // in a container, where no namespace may be made.
 func TestDoctorAgreesWithRun(t *testing.T) {
