@@ -67,7 +67,7 @@ func hintTable() []hint {
 		{op: nsexec.OpClone, errno: unix.ENOSYS, text: seccompOr("clone3(2) came with Linux 5.3")},
 		{op: nsexec.OpWrite, errno: unix.EPERM, text: mapRefused},
 		{op: nsexec.OpWrite, errno: unix.EACCES, text: say("/proc/PID belongs to root while this process is not dumpable: another part of it changed its credentials, or /proc is mounted with hidepid")},
-		{op: nsexec.OpWrite, errno: unix.ENOENT, text: say("the child's folder in /proc can't be seen: is /proc mounted with hidepid=2, or not mounted at all?")},
+		{op: nsexec.OpWrite, errno: unix.ENOENT, text: say(UnseenChild().String())},
 		{op: nsexec.OpJoin, errno: unix.ETIMEDOUT, text: say("the helper asks the system's user database, and a directory service behind it (/etc/nsswitch.conf) may not answer: try getent passwd; --map single needs no helper")},
 		{op: nsexec.OpJoin, text: helperRefused},
 		{op: nsexec.OpIDMap, name: "idmap the root", errno: unix.EINVAL, text: noRootIDMap},
@@ -86,7 +86,7 @@ func hintTable() []hint {
 		{name: "overlay lowerdir+", text: overlayRefused},
 		{name: "overlay upperdir", text: overlayRefused},
 		{name: "overlay workdir", text: overlayRefused},
-		{name: "open a new overlay", errno: unix.ENODEV, text: say("this kernel has no overlayfs: load it as root (modprobe overlay), or use --read-only")},
+		{name: "open a new overlay", errno: unix.ENODEV, text: say(NoOverlay(unix.ENODEV, "").String())},
 		{name: "open the layer", errno: unix.EACCES, text: say("this user can't enter the folder: chmod or chown it, or name another one")},
 		{name: "open a new", errno: unix.EPERM, text: seccompOr("fsopen(2) needs CAP_SYS_ADMIN in the namespace that was just made")},
 		{name: "open a new", errno: unix.ENOSYS, text: seccompOr("fsopen(2) came with Linux 5.2")},
@@ -133,91 +133,26 @@ func hintTable() []hint {
 	}
 }
 
-func tooFewFiles(h *hinted) string {
-	return "the limit of open files is too low for a start, which needs about 100: raise it with ulimit -n, or ulimit -Hn (RLIMIT_NOFILE)"
-}
+func tooFewFiles(*hinted) string { return TooFewFiles().String() }
 
 func seccompOr(otherwise string) func(*hinted) string {
-	return func(h *hinted) string {
-		if h.policy().Seccomp == 2 {
-			return "a seccomp filter of an outer container or sandbox is in force (Seccomp: 2 in /proc/self/status), and it refuses this call: allow it there"
-		}
-		return otherwise
-	}
+	return func(h *hinted) string { return h.policy().SeccompOr(Cause{What: otherwise}).String() }
 }
 
-// forbidden ranks what can forbid a namespace, by what was found.
-func forbidden(h *hinted) string {
-	p := h.policy()
-	var causes []string
-	if p.UsernsClone == "0" {
-		causes = append(causes, "unprivileged user namespaces are switched off: sysctl kernel.unprivileged_userns_clone=1 (as root)")
-	}
-	if p.AppArmorUserns == "1" {
-		causes = append(causes, "AppArmor restricts unprivileged user namespaces: give "+p.Exe+" a profile with \"userns,\", or sysctl kernel.apparmor_restrict_unprivileged_userns=0 (as root)")
-	}
-	if p.Seccomp == 2 {
-		causes = append(causes, "a seccomp filter of an outer container or sandbox is in force (Seccomp: 2 in /proc/self/status): it has to allow clone3 and unshare")
-	}
-	if p.OwnUIDUnmapped {
-		causes = append(causes, "this process has no id in its own user namespace")
-	}
-	if len(causes) == 0 {
-		causes = append(causes, "no switch of this kernel forbids it as far as can be seen; a chroot, an LSM or an outer sandbox may: see user_namespaces(7), ERRORS of clone(2)")
-	}
-	return strings.Join(causes, "\n")
-}
+func forbidden(h *hinted) string { return joinCauses(h.policy().ForbidsUserns()) }
 
-// namespaceLimit: ENOSPC is never about a disk here.
 // cgroupRefused is package cgroup's word on one of its steps.
 func cgroupRefused(h *hinted) string {
 	return cgroup.Hint(h.plan.Cgroup.Before[h.plan.Host[h.step.Index].Number], h.step.Errno)
 }
 
-func namespaceLimit(h *hinted) string {
-	p := h.policy()
-	text := "a limit on namespaces is reached, not a disk: "
-	var zero []string
-	for _, l := range p.NamespaceLimits {
-		if l.Max == 0 {
-			zero = append(zero, l.Sysctl+" is 0")
-		}
-	}
-	if len(zero) > 0 {
-		return text + strings.Join(zero, ", ") + ": raise it as root, e.g. sysctl " + strings.Fields(zero[0])[0] + "=10000. If it is another value on the host, an outer sandbox set it"
-	}
-	var list []string
-	for _, l := range p.NamespaceLimits {
-		list = append(list, fmt.Sprintf("%s=%d", l.Sysctl, l.Max))
-	}
-	return text + strings.Join(list, " ") + " count for each user, here and in every outer namespace; user namespaces nest 32 deep at most (user_namespaces(7)). End some containers or raise the limit"
-}
+func namespaceLimit(h *hinted) string { return h.policy().NamespaceLimit().String() }
 
-func processLimit(h *hinted) string {
-	p := h.policy()
-	text := "process limit reached: "
-	if p.PidsMax != "" {
-		return text + "pids.max is " + p.PidsMax + " in the cgroup " + p.PidsCgroup + ": raise it there"
-	}
-	return text + fmt.Sprintf("RLIMIT_NPROC is %s and counts every process of this user on the machine (ulimit -u), or the cgroup's pids.max or memory is used up",
-		limitText(p.Nproc))
-}
+func processLimit(h *hinted) string { return h.policy().ProcessLimit().String() }
 
 const diskFull = "the file system that the root lies on has no room or no inode left (df, df -i), or a quota is used up: not even a mount point can be made there"
 
-// withoutCapabilities: Ubuntu's AppArmor lets the namespace be made and then
-// refuses what needs a capability in it, which is the first mount.
-func withoutCapabilities(h *hinted) string {
-	p := h.policy()
-	var causes []string
-	if p.AppArmorUserns == "1" {
-		causes = append(causes, "AppArmor let the namespace be made but without capabilities: give "+p.Exe+" a profile with \"userns,\", or sysctl kernel.apparmor_restrict_unprivileged_userns=0 (as root)")
-	}
-	if text := seccompOr("")(h); text != "" {
-		causes = append(causes, text)
-	}
-	return strings.Join(causes, "\n")
-}
+func withoutCapabilities(h *hinted) string { return joinCauses(h.policy().TakesCapabilities()) }
 
 func mapRefused(h *hinted) string {
 	if text := withoutCapabilities(h); text != "" {
@@ -244,10 +179,7 @@ func noRootIDMap(h *hinted) string {
 	return "the file system of " + h.plan.Options.Root.Path + " can't be idmapped (or is a mount that already is): use --map host, which keeps the ids as they are, or copy the root to ext4, xfs, btrfs or tmpfs, or chown it to the container's range"
 }
 
-func tooRevealing(h *hinted) string {
-	return "a new proc needs a fully visible /proc in the parent, and here something is mounted over a part of it (\"mount too revealing\", mount_namespaces(7)); that is so inside most containers\n" +
-		"three ways out: start the outer container with an unmasked /proc (podman: --security-opt unmask=/proc/*), mount a second proc somewhere in it, or share its pid namespace (--share pid), which binds its /proc"
-}
+func tooRevealing(*hinted) string { return TooRevealing().String() }
 
 func missingMountPoint(h *hinted) string {
 	return "the mount point isn't there and can't be made, as the root is read-only or not this user's: make the folder (or the empty file) in the root beforehand"
@@ -260,7 +192,7 @@ func overlayRefused(h *hinted) string {
 	upper := h.plan.Options.Root.Upper
 	switch h.step.Errno {
 	case unix.EPERM:
-		return "overlayfs in a user namespace needs Linux 5.11; this is " + h.plan.Facts.Kernel + ": use --read-only"
+		return NoOverlay(unix.EPERM, h.plan.Facts.Kernel).String()
 	case unix.EINVAL:
 		if n := len(h.plan.Options.Root.Lower) + 1; n > maxLayers {
 			return fmt.Sprintf("%d layers, and overlayfs takes %d below the upper one: join some of them", n, maxLayers)

@@ -2,6 +2,7 @@ package container
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -50,8 +51,18 @@ func ProbePolicy() Policy {
 		p.Nproc = nproc.Cur
 	}
 	p.probePids()
-	p.Exe, _ = os.Readlink("/proc/self/exe")
+	p.Exe = ownBinary()
 	return p
+}
+
+// ownBinary is the path of our own binary. A sealed copy of it, in a memfd, has
+// none, and was given the original's as its first argument.
+func ownBinary() string {
+	path, _ := os.Readlink("/proc/self/exe")
+	if strings.HasPrefix(path, "/memfd:") && filepath.IsAbs(os.Args[0]) {
+		return os.Args[0]
+	}
+	return path
 }
 
 func sysctl(name string) string {

@@ -18,7 +18,7 @@ const maxOutput = 1 << 20
 // end; a program that hasn't ended by then is killed. Nothing is left running.
 func getsubids(path string, args []string, user string, timeout time.Duration) ([]Range, error) {
 	argv := append(append([]string{"getsubids"}, args...), user)
-	output, err := runForOutput(path, argv, timeout)
+	output, err := RunForOutput(path, argv, timeout)
 	ranges, rest := parseGetsubids(output, strings.Join(append([]string{path}, argv[1:]...), " "))
 	if err == nil && len(rest) > 0 {
 		err = errors.New("output not understood")
@@ -58,8 +58,10 @@ func parseGetsubids(output, source string) (ranges []Range, rest []string) {
 	return ranges, rest
 }
 
-// runForOutput runs a program with /dev/null as its input and one pipe for its output and messages.
-func runForOutput(path string, argv []string, timeout time.Duration) (string, error) {
+// RunForOutput runs a program with /dev/null as its input and one pipe for its output and messages, which it returns. A
+// program whose output has not ended after timeout is killed; nothing is left running. Package os/exec would cost each
+// start of a program that links it.
+func RunForOutput(path string, argv []string, timeout time.Duration) (string, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return "", err

@@ -16,6 +16,7 @@ usage:
   wolffia run     [flags] [--] CMD [ARG…]   start a container and wait for its end
   wolffia explain [flags] [--] CMD [ARG…]   print its system calls with their reasons; nothing runs
   wolffia trace   [flags] [--] CMD [ARG…]   run it, then print what each call returned and took
+  wolffia doctor  [flags]                   try what this machine lets us do, and tell what mends the rest
   wolffia version                           print the version
 
 examples:
@@ -24,6 +25,7 @@ examples:
   wolffia run --bundle DIR                 an OCI bundle
   wolffia explain --map single -- true     why each call is made
   wolffia trace --rootfs DIR -- true       where the time goes
+  wolffia doctor                           does it work here, and if not, why?
 
 wolffia VERB --help lists the flags of a verb. wolffia explain --topic NAME
 explains a mechanism: child, userns, mounts, overlay, net, exe, signals.
@@ -138,6 +140,9 @@ func help(args []string, missing bool) int {
 		switch args[0] {
 		case "run", "explain", "trace":
 			return verbHelp(args[0])
+		case "doctor":
+			fmt.Print(doctorHelp())
+			return 0
 		case "help", "version":
 		default:
 			return report(0, noVerb(args[0]))

@@ -34,6 +34,8 @@ func dispatch(args []string) int {
 		err = explain(args)
 	case "trace":
 		code, err = trace(args)
+	case "doctor":
+		code, err = examine(args)
 	case "version", "--version":
 		fmt.Printf("wolffia %s %s/%s, runtime-spec %s\n", version(), runtime.GOOS, runtime.GOARCH, container.DefaultSpec().Version)
 	case "help", "--help", "-h", "":
@@ -47,9 +49,9 @@ func dispatch(args []string) int {
 // noVerb is the answer to a first word that isn't a verb.
 func noVerb(word string) error {
 	if strings.HasPrefix(word, "-") {
-		return &usageError{word + ": the verb comes first: run, explain, trace, version or help\n  for example: wolffia run -- sh"}
+		return &usageError{word + ": the verb comes first: run, explain, trace, doctor, version or help\n  for example: wolffia run -- sh"}
 	}
-	return &usageError{fmt.Sprintf("there is no verb %q: run, explain, trace, version or help", word)}
+	return &usageError{fmt.Sprintf("there is no verb %q: run, explain, trace, doctor, version or help", word)}
 }
 
 // report prints an error the one way we have.

@@ -34,7 +34,8 @@ func sealExe(mapsRoot bool) error {
 	if err != nil {
 		return fmt.Errorf("a sealed copy of this binary can't be made: %w\n  it is needed as this user may write %s: install it owned by root, or allow memfd_create", err, ownPath())
 	}
-	err = unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, os.Environ())
+	// The copy has no path, so its first word tells the original's: an AppArmor profile is for that one.
+	err = unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), append([]string{ownPath()}, os.Args[1:]...), os.Environ())
 	return fmt.Errorf("executing the sealed copy of this binary: %w\n  is vm.memfd_noexec=2 set? Then install %s owned by root, so that no copy is needed", err, ownPath())
 }
 

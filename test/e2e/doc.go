@@ -14,6 +14,7 @@
 //	filter_test.go    what if an outer sandbox forbids a call?
 //	input_test.go     what is said when it can't be had?
 //	explain_test.go   what is planned, before anything runs?
+//	doctor_test.go    what does this machine let us do?
 //	bundle_test.go    the files of crun spec and runc spec
 //	vm_test.go        what differs on other kernels?
 //
