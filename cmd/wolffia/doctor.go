@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"wolffia.dev/container"
@@ -96,7 +97,7 @@ func (x *examination) report() (int, error) {
 	if x.probe != "" {
 		return x.checks(doctor.Examine(facts, o.Only...))
 	}
-	r := doctor.Diagnose(facts, limitsBuilt)
+	r := doctor.Diagnose(facts)
 	r.Pretended = pretences
 	if x.json {
 		return exitOf(r.Works), writeJSON(os.Stdout, r)
@@ -137,15 +138,12 @@ func exitOf(ok bool) int {
 	return 1
 }
 
-// limitsBuilt tells that run can set limits: startFor's Memory, and the verdicts.
-const limitsBuilt = false
-
 // startFor starts a container by run's own command line, and waits for its end.
 func startFor(ctx context.Context, o doctor.RunOptions) (doctor.Ran, error) {
-	if o.Memory != 0 && !limitsBuilt {
-		return doctor.Ran{}, &doctor.NotBuiltError{Feature: "run --memory"}
-	}
 	var flags []string
+	if o.Memory != 0 {
+		flags = append(flags, "--memory", strconv.FormatInt(o.Memory, 10))
+	}
 	if o.Map != "" {
 		flags = append(flags, "--map", o.Map)
 	}
@@ -162,7 +160,17 @@ func startFor(ctx context.Context, o doctor.RunOptions) (doctor.Ran, error) {
 		return doctor.Ran{}, err
 	}
 	status, err := c.Wait()
-	return doctor.Ran{ExitCode: c.Effective(status).ExitCode()}, err
+	err = errors.Join(err, c.Return())
+	ran := doctor.Ran{ExitCode: c.Effective(status).ExitCode()}
+	for _, e := range c.Ledger() {
+		if e.Key == "memory.max" {
+			ran.Limit, _ = strconv.ParseInt(e.Read, 10, 64)
+		}
+	}
+	if death := c.Certificate; death != nil {
+		ran.Peak, ran.OOMKills = int64(death.Peak), int(death.OOMKills)
+	}
+	return ran, err
 }
 
 const doctorFlagHelp = `flags:

@@ -23,7 +23,7 @@ func here(t testing.TB) (*Facts, *Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, Diagnose(f, true)
+	return f, Diagnose(f)
 }
 
 // starts is whether a program runs with these attributes, by Go's own way.

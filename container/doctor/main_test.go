@@ -39,7 +39,7 @@ func probeBelow(rules string) int {
 	}
 	f, err := Probe(context.Background(), Options{})
 	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(Diagnose(f, true))
+		err = json.NewEncoder(os.Stdout).Encode(Diagnose(f))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -40,12 +40,12 @@ func pretended(t testing.TB, names string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Diagnose(worse, true)
+	return Diagnose(worse)
 }
 
 // changed are the checks and verdicts that differ from those of the good machine.
 func changed(t testing.TB, r *Report) *Report {
-	before := Diagnose(good(t), true)
+	before := Diagnose(good(t))
 	diff := &Report{Works: r.Works}
 	for i, c := range r.Checks {
 		if !reflect.DeepEqual(c, before.Checks[i]) {
@@ -64,7 +64,7 @@ func changed(t testing.TB, r *Report) *Report {
 // one (lerd-env/lerd#636).
 func TestPretendGolden(t *testing.T) {
 	var b bytes.Buffer
-	Diagnose(good(t), true).Write(&b)
+	Diagnose(good(t)).Write(&b)
 	for _, names := range all() {
 		diff := changed(t, pretended(t, names))
 		fmt.Fprintf(&b, "\n--pretend %s\n", names)

@@ -25,7 +25,7 @@ type Proof struct {
 }
 
 // ProveMemory runs both. An error is a container that wasn't started: one whose
-// limit was refused, or a *NotBuiltError.
+// limit was refused.
 func ProveMemory(ctx context.Context, run Runner) (*Proof, error) {
 	p := &Proof{Limit: proofLimit, Touched: proofTouch, Less: proofLess}
 	var err1, err2 error

@@ -1,9 +1,6 @@
 package doctor
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // A Runner starts a container as `wolffia run` does with these options, and waits
 // for its end. An error is a start that failed.
@@ -23,11 +20,4 @@ type Ran struct {
 	Limit    int64 // memory.max as the kernel gave it back, in bytes; 0 if none was in force
 	Peak     int64 // the most memory that its cgroup held, in bytes; 0 if unknown
 	OOMKills int   // processes that the kernel killed for it
-}
-
-// NotBuiltError is something that this version doesn't have.
-type NotBuiltError struct{ Feature string }
-
-func (e *NotBuiltError) Error() string {
-	return fmt.Sprintf("%s: not built in this version", e.Feature)
 }

@@ -21,16 +21,15 @@ type Report struct {
 	Verdicts  []Verdict `json:"verdicts"`
 }
 
-// Diagnose examines all facts. It is pure. limitsBuilt tells that run has flags
-// that set limits.
-func Diagnose(f *Facts, limitsBuilt bool) *Report {
+// Diagnose examines all facts. It is pure.
+func Diagnose(f *Facts) *Report {
 	r := &Report{Kernel: f.Kernel, UID: f.UID, Checks: Examine(f)}
 	run := f.judgeRun(r.Checks)
 	r.Works = run.OK
 	r.Verdicts = append(r.Verdicts, run,
-		limitsVerdict("memory", r.check("cgroup-memory"), limitsBuilt),
-		limitsVerdict("cpu", r.check("cgroup-cpu"), limitsBuilt),
-		limitsVerdict("pids", r.check("cgroup-pids"), limitsBuilt),
+		limitsVerdict("memory", r.check("cgroup-memory")),
+		limitsVerdict("cpu", r.check("cgroup-cpu")),
+		limitsVerdict("pids", r.check("cgroup-pids")),
 		overlayVerdict(r.check("overlay")),
 		idsVerdict(r.check("sub-ids"), r.check("id-map-helpers")),
 		networkVerdict(r.check("network-namespace")))
@@ -71,13 +70,11 @@ func (f *Facts) judgeRun(checks []Check) Verdict {
 	return v
 }
 
-func limitsVerdict(what string, c Check, built bool) Verdict {
+func limitsVerdict(what string, c Check) Verdict {
 	v := Verdict{Feature: what + " limits"}
 	switch {
 	case c.State != Works:
 		v.Text = "refused: " + firstCause(c)
-	case !built:
-		v.Text = "not built in this version; this machine allows them: " + c.Detail
 	default:
 		v.OK, v.Text = true, "in force: "+c.Detail
 	}

@@ -208,13 +208,30 @@ func TestDoctorInside(t *testing.T) {
 
 // --prove memory is answered by an experiment, or by a clear word.
 func TestDoctorProveMemory(t *testing.T) {
+	// Nothing is delegated to the user here: refused, with the cause.
 	r := command{args: []string{wolffia, "doctor", "--prove", "memory"}}.do(t)
-	switch {
-	case r.code == 125 && strings.Contains(r.err, "--prove memory: "): // refused, with the cause, or not built
-	case r.code == 0 && strings.Contains(r.out, "memory limits: in force"):
-	default:
+	if r.code != 125 || !strings.Contains(r.err, "--prove memory: ") || !strings.Contains(r.err, "isn't delegated") {
 		t.Errorf("%+v", r)
 	}
+}
+
+func proven(t *testing.T) {
+	t.Helper()
+	r := command{args: []string{wolffia, "doctor", "--prove", "memory"}}.do(t)
+	if r.code != 0 || !strings.Contains(r.out, "touched 200 MiB: exit 137, killed by the kernel for its memory (1), memory.max read back 67108864") ||
+		!strings.Contains(r.out, "touched 32 MiB: exit 0") || !strings.Contains(r.out, "memory limits: in force") {
+		t.Errorf("%+v", r)
+	}
+	noGroupsLeft(t)
+}
+
+func TestRootDoctorProveMemory(t *testing.T) { proven(t) }
+
+func TestVMDoctorProveMemory(t *testing.T) {
+	if tooOld(t, inRoot("true")...) {
+		return
+	}
+	proven(t)
 }
 
 // Doctor as root: a range of ids of its own, helpers that aren't needed.
