@@ -69,7 +69,7 @@ func (c *compiler) cgroupGroup() error {
 		return err
 	}
 	for _, n := range c.cgroup.Notes {
-		c.warn("%s", n)
+		c.note("%s", n)
 	}
 	for _, r := range c.cgroup.Refused {
 		c.warn("%s", r)
