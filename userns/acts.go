@@ -2,6 +2,7 @@ package userns
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -146,13 +147,28 @@ func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) 
 // for the scheduler to let a child die would cost more than all else. So there is at most one zombie.
 func (o *Opener) retire(ctx context.Context, c holder) error {
 	o.dying.Lock()
-	before := o.dying.child
-	o.dying.child = c
+	before, late := o.dying.child, o.dying.late
+	o.dying.child, o.dying.late = c, nil
 	o.dying.Unlock()
-	if before == nil {
+	err := o.reap(ctx, before)
+	for _, c := range late {
+		err = errors.Join(err, o.reap(ctx, c))
+	}
+	return err
+}
+
+// reap waits for a killed child; one that has not ended when the context does is kept for the next opening, or Settle.
+func (o *Opener) reap(ctx context.Context, c holder) error {
+	if c == nil {
 		return nil
 	}
-	return before.reap(ctx)
+	err := c.reap(ctx)
+	if err != nil {
+		o.dying.Lock()
+		defer o.dying.Unlock()
+		o.dying.late = append(o.dying.late, c)
+	}
+	return err
 }
 
 // Settle waits until the last child is dead and reaped. Until then it shares our memory (mechanism vm), and who has

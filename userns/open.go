@@ -68,9 +68,10 @@ type Opener struct {
 	facts   *Facts          // without sub-ids and helpers, until a map needs them
 	fault   *actFault       // for tests
 
-	dying struct { // the last child, killed and not yet reaped
+	dying struct { // killed and not yet reaped
 		sync.Mutex
-		child holder
+		child holder   // the last one
+		late  []holder // a context ended while they were waited for
 	}
 
 	mu     sync.Mutex
@@ -271,7 +272,7 @@ func exhausted(err error) bool {
 // settled is Settle, and whether there was a child to wait for.
 func (o *Opener) settled(ctx context.Context) bool {
 	o.dying.Lock()
-	had := o.dying.child != nil
+	had := o.dying.child != nil || len(o.dying.late) > 0
 	o.dying.Unlock()
 	return had && o.Settle(ctx) == nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -412,6 +413,52 @@ func TestAtMostOneZombie(t *testing.T) {
 			t.Errorf("%s: children after Settle: %v", mechanism, left)
 		}
 	}
+}
+
+// A context that ends while a child is waited for doesn't leave it to nobody: the next opening, or Settle, reaps it.
+func TestSettleLater(t *testing.T) {
+	defer leaks(t)()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		defer o.Close()
+		child := living(t, o)
+		o.dying.child = child
+		for range 2 {
+			if err := o.Settle(ended); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", mechanism, err)
+			}
+		}
+		if err := errors.Join(child.kill(), o.Settle(t.Context())); err != nil {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+		if left := ownChildren(t); len(left) > 0 {
+			t.Errorf("%s: children after Settle: %v", mechanism, left)
+		}
+	}
+}
+
+// living is a child of o's mechanism. A traced one mustn't stand stopped, for its tracer's wait would tell of that.
+func living(t *testing.T, o *Opener) holder {
+	t.Helper()
+	use, err := o.mechanism()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if use.name != Ptrace {
+		child, err := use.maker.make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return child
+	}
+	pidfd := -1
+	pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{PidFD: &pidfd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &traced{nsexec.Adopt(pid, pidfd)}
 }
 
 // ownChildren are the pids of this process's children, zombies included.

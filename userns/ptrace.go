@@ -163,9 +163,8 @@ func (c *traced) pidfd() int { return c.proc.FD() }
 func (c *traced) kill() error { return c.proc.Signal(unix.SIGKILL) }
 
 func (c *traced) reap(ctx context.Context) error {
-	defer c.proc.Close()
 	if _, err := c.proc.WaitContext(ctx); err != nil && err != nsexec.ErrDone {
 		return err
 	}
-	return nil
+	return c.proc.Close()
 }
