@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -100,6 +101,36 @@ func TestInnerSubreaper(t *testing.T) {
 		t.Fatal(err)
 	}
 	openByAll(t)
+}
+
+// A terminal's signals go to the whole process group, and any of them stops a traced child.
+func TestSignalledGroup(t *testing.T) {
+	again(t, "TestInnerSignalsItsGroup")
+}
+
+func TestInnerSignalsItsGroup(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if err := unix.Setpgid(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var signalling sync.WaitGroup
+	for range 2 {
+		signalling.Go(func() {
+			for !stop.Load() {
+				unix.Kill(0, unix.SIGWINCH)
+			}
+		})
+	}
+	hangs := time.AfterFunc(30*time.Second, func() { panic("a child stands stopped before its execve") })
+	openByAll(t)
+	o := newOpener(t, Using(Ptrace))
+	openOften(t, o, 800)
+	o.Close()
+	hangs.Stop()
+	stop.Store(true)
+	signalling.Wait()
 }
 
 func openByAll(t *testing.T) {
