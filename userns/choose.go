@@ -3,16 +3,12 @@ package userns
 import (
 	"errors"
 	"fmt"
-	"os"
 )
 
 // mechanism is the one in use: the first of those wished for that can be prepared here.
 func (o *Opener) mechanism() (*prepared, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
-		return nil, fmt.Errorf("userns: the Opener is closed: %w", os.ErrClosed)
-	}
 	var errs []error
 	for o.now == nil {
 		if len(o.wish) == 0 {

@@ -3,6 +3,7 @@ package userns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -80,6 +81,8 @@ type Opener struct {
 	now    *prepared // the mechanism in use
 	past   []maker   // passed over, closed at the end
 	closed bool
+
+	running sync.WaitGroup // openings; none is added once closed is set
 }
 
 // actFault makes one act fail.
@@ -110,12 +113,14 @@ func NewOpener(opts ...Option) (*Opener, error) {
 	return o, nil
 }
 
-// Close settles and gives back what the Opener holds. Namespaces that it opened stay.
+// Close waits for the openings that run, settles, and gives back what the Opener holds. Later openings get
+// os.ErrClosed. Namespaces that were opened stay.
 func (o *Opener) Close() error {
+	o.shut()
+	o.running.Wait()
 	settled := o.Settle(context.Background())
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
 	if o.tell != nil {
 		*o.tell = o.reportLocked()
 	}
@@ -129,6 +134,25 @@ func (o *Opener) Close() error {
 	o.past = nil
 	return errors.Join(errs...)
 }
+
+func (o *Opener) shut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// begin holds off Close until o.running.Done().
+func (o *Opener) begin() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return errClosed
+	}
+	o.running.Add(1)
+	return nil
+}
+
+var errClosed = fmt.Errorf("userns: the Opener is closed: %w", os.ErrClosed)
 
 // Report tells which mechanism is in use and what was passed over.
 func (o *Opener) Report() Report {
@@ -234,6 +258,10 @@ func (o *Opener) OpenMany(ctx context.Context, m *Maps, fds []int) error {
 	for i := range fds {
 		fds[i] = -1
 	}
+	if err := o.begin(); err != nil {
+		return err
+	}
+	defer o.running.Done()
 	for i := 0; i < len(fds); i += maxAtOnce {
 		if err := o.openSome(ctx, m, fds[i:min(i+maxAtOnce, len(fds))]); err != nil {
 			for k := range fds {

@@ -165,6 +165,10 @@ func (p *Pool) await(ctx context.Context, news chan struct{}) error {
 }
 
 func (p *Pool) make() (opening, error) {
+	if err := p.opener.begin(); err != nil {
+		return newOpening(), err
+	}
+	defer p.opener.running.Done()
 	for {
 		t, err := p.opener.mechanism()
 		if err != nil {
@@ -227,16 +231,24 @@ func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 var errPoolClosed = fmt.Errorf("userns: the Pool is closed: %w", os.ErrClosed)
 
 func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
-	t, err := p.opener.mechanism()
-	if err == nil {
-		err = p.opener.run(ctx, t, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
-	}
-	if err != nil {
+	if err := p.write(ctx, x, m); err != nil {
 		x.close()
 		return -1, err
 	}
 	x.closeMaps()
 	return x.ns, nil
+}
+
+func (p *Pool) write(ctx context.Context, x *opening, m *Maps) error {
+	if err := p.opener.begin(); err != nil {
+		return err
+	}
+	defer p.opener.running.Done()
+	t, err := p.opener.mechanism()
+	if err != nil {
+		return err
+	}
+	return p.opener.run(ctx, t, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
 }
 
 // Ready is how many namespaces wait in the pool.
