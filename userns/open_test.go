@@ -296,23 +296,28 @@ func TestOpenContext(t *testing.T) {
 			t.Errorf("%s: %v", mechanism, err)
 		}
 		m := *prepare(t, o)
-		m.UIDWriter.Helper = filepath.Join(t.TempDir(), "newuidmap")
-		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		m.UIDWriter.Helper = script(t, "exec sleep 1000")
 		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if _, err := o.OpenRaw(soon, &m); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s, with a helper that hangs: %v", mechanism, err)
 		}
 		cancel()
-		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		m.UIDWriter.Helper = script(t, "")
 		var nothing *NoMapError
 		if _, err := o.OpenRaw(t.Context(), &m); !errors.As(err, &nothing) {
 			t.Errorf("%s, with a helper that does nothing: %v", mechanism, err)
 		}
 	}
+}
+
+// script is a program of the shell, to stand where newuidmap does.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "newuidmap")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // The raw variants allocate nothing.

@@ -237,7 +237,37 @@ func TestCacheFailures(t *testing.T) {
 	if _, err := c.Open(ended, uid, gid); !errors.Is(err, context.Canceled) || c.Len() != 0 {
 		t.Errorf("%v; %d are held", err, c.Len())
 	}
-	// Somebody else's opening that is cancelled while we wait for it.
+	joinCancelled(t, c, uid, gid, func(e *entry, key string) { c.fill(ended, e, key, uid, gid) })
+}
+
+// Its maker's time ends while a helper runs: whoever waits doesn't get that error.
+func TestCacheCancelledHelper(t *testing.T) {
+	defer leaks(t)()
+	uid, gid := rangeMaps(t)
+	o := newOpener(t)
+	defer o.Close()
+	c := o.NewCache()
+	facts, err := o.factsFor(uid, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joinCancelled(t, c, uid, gid, func(e *entry, key string) {
+		good := facts.NewUIDMap
+		facts.NewUIDMap.Path = script(t, "exec sleep 1000")
+		time.AfterFunc(50*time.Millisecond, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			facts.NewUIDMap = good
+		})
+		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		c.fill(soon, e, key, uid, gid)
+	})
+}
+
+// joinCancelled waits for somebody else's opening, made by fill, which is cancelled.
+func joinCancelled(t *testing.T, c *Cache, uid, gid IDMap, fill func(e *entry, key string)) {
+	t.Helper()
 	key := uid.String() + "/" + gid.String()
 	e, _ := c.acquire(key)
 	got := make(chan error)
@@ -249,7 +279,7 @@ func TestCacheFailures(t *testing.T) {
 		got <- err
 	}()
 	time.Sleep(10 * time.Millisecond)
-	c.fill(ended, e, key, uid, gid)
+	fill(e, key)
 	if err := <-got; err != nil {
 		t.Errorf("another caller's context ended ours: %v", err)
 	}
