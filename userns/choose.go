@@ -46,8 +46,11 @@ func (o *Opener) dropLocked(m Mechanism, err error) {
 	}
 }
 
-// passOver leaves a mechanism whose use failed for good. false: there is no other.
+// passOver leaves a mechanism whose use failed for good. false: it didn't, or there is no other.
 func (o *Opener) passOver(t *prepared, err error) bool {
+	if !unavailable(err) {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.now != t { // another goroutine did it

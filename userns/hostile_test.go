@@ -235,6 +235,7 @@ func TestInnerNoCloneAtAll(t *testing.T) {
 // The limits of files, processes and namespaces, each with its remedy.
 func TestOpenLimits(t *testing.T) {
 	again(t, "TestInnerFewFiles")
+	again(t, "TestInnerFewFilesForAPool")
 	again(t, "TestInnerFewProcesses")
 	again(t, "TestInnerFewNamespaces")
 }
@@ -265,6 +266,42 @@ func TestInnerFewFiles(t *testing.T) {
 	if refused < 3 {
 		t.Errorf("only %d limits were too low", refused)
 	}
+}
+
+// A pool that just fits fills: its own dead child, not yet reaped, doesn't count.
+func TestInnerFewFilesForAPool(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	prepare(t, o)
+	openOften(t, o, 1)
+	if err := o.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const size, pidfd = 3, 1
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limitFor(t, size*fdsOfOne()+pidfd), Max: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := o.NewPool(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Fill(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// limitFor is the RLIMIT_NOFILE with which so many more fds can be opened.
+func limitFor(t *testing.T, free int) (limit uint64) {
+	t.Helper()
+	for ; free > 0; limit++ {
+		if _, err := unix.FcntlInt(uintptr(limit), unix.F_GETFD, 0); err != nil {
+			free--
+		}
+	}
+	return limit
 }
 
 func mustOpenFDs(t *testing.T) []os.DirEntry {

@@ -230,6 +230,9 @@ func (o *Opener) OpenBatch(ctx context.Context, uid, gid IDMap, n int) ([]*os.Fi
 	if err != nil {
 		return nil, err
 	}
+	if n < 0 {
+		return nil, &PlanError{Reason: ReasonBadRequest, Cause: fmt.Sprintf("%d user namespaces", n), Remedy: "ask for none or more"}
+	}
 	fds := make([]int, n)
 	if err := o.OpenMany(ctx, m, fds); err != nil {
 		return nil, err
@@ -286,7 +289,7 @@ func (o *Opener) openSome(ctx context.Context, m *Maps, fds []int) error {
 		if exhausted(err) && o.settled(ctx) {
 			err = o.openBy(ctx, t, m, fds)
 		}
-		if err == nil || !unavailable(err) || !o.passOver(t, err) {
+		if err == nil || !o.passOver(t, err) {
 			return err
 		}
 	}

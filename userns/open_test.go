@@ -273,6 +273,8 @@ func TestOpenBadInput(t *testing.T) {
 	if _, err := o.Open(t.Context(), IDMap{{0, uid, 1}}, own); !errors.Is(err, unix.EBADMSG) {
 		t.Errorf("maps that are right: %v", err)
 	}
+	_, err := o.OpenBatch(t.Context(), IDMap{{0, uid, 1}}, own, -1)
+	wantPlanError(t, err, ReasonBadRequest, "-1 user namespaces")
 	if _, err := Open(t.Context(), IDMap{{0, uid, 1}}, own, Using("rfork")); !strings.Contains(fmt.Sprint(err), "rfork") {
 		t.Errorf("no such mechanism: %v", err)
 	}

@@ -79,10 +79,7 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	each := 4
-	if os.Geteuid() == 0 {
-		each = 3
-	}
+	each := fdsOfOne()
 	if err := p.Fill(t.Context()); err != nil || p.Ready() != 5 {
 		t.Errorf("%v; %d are ready", err, p.Ready())
 	}
@@ -100,6 +97,14 @@ func TestPoolIsBounded(t *testing.T) {
 		}
 		closeFD(&fd)
 	}
+}
+
+// fdsOfOne are those of one namespace in a pool.
+func fdsOfOne() int {
+	if os.Geteuid() == 0 {
+		return 3
+	}
+	return 4
 }
 
 // What a pool can't make is told to whoever asks, and tried again for the next one.
@@ -143,6 +148,70 @@ func TestPoolFailures(t *testing.T) {
 		} else if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// What failed while the pool was refilled, and has passed, is nobody's error.
+func TestPoolForgetsFailure(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	p, err := o.NewPool(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.put(newOpening(), unix.EMFILE)
+	for range 20 {
+		fd, err := p.OpenRaw(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+	}
+}
+
+// Who waits for an empty pool is told of its end, and who comes later too, whatever the maps.
+func TestPoolClosedWhileWaiting(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	p := &Pool{opener: o, size: 1, need: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})} // nobody refills it
+	waiting := make(chan error, 5)
+	for range cap(waiting) {
+		go func() {
+			_, err := p.OpenRaw(t.Context(), m)
+			waiting <- err
+		}()
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.OpenRaw(soon, m); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nothing is ready: %v", err)
+	}
+	close(p.done)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	for range cap(waiting) {
+		if err := <-waiting; !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	}
+	helped := *m
+	helped.UIDWriter.Helper = "/nonexistent"
+	for _, m := range []*Maps{m, &helped} {
+		if _, err := p.OpenRaw(t.Context(), m); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	if err := p.Fill(t.Context()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Fill after Close: %v", err)
 	}
 }
 
