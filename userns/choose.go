@@ -9,10 +9,9 @@ import (
 func (o *Opener) mechanism() (*prepared, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var errs []error
 	for o.now == nil {
 		if len(o.wish) == 0 {
-			return nil, errors.Join(append([]error{errNoMechanism}, errs...)...)
+			return nil, errors.Join(append([]error{errNoMechanism}, o.lost...)...)
 		}
 		m := o.wish[0]
 		maker, err := newMaker(m)
@@ -20,7 +19,7 @@ func (o *Opener) mechanism() (*prepared, error) {
 			if !unavailable(err) {
 				return nil, err
 			}
-			errs = append(errs, err)
+			o.lost = append(o.lost, err)
 			o.dropLocked(m, err)
 			continue
 		}

@@ -204,6 +204,13 @@ func TestInnerNoPidfd(t *testing.T) {
 	if r := o.Report(); r.Mechanism != Fork || len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "pidfd") {
 		t.Errorf("%+v", r)
 	}
+	alone := newOpener(t, Using(Ptrace))
+	for range 2 { // told each time
+		_, err := alone.OpenRaw(t.Context(), &Maps{})
+		if err == nil || !strings.Contains(err.Error(), "no mechanism") || !strings.Contains(err.Error(), "pidfd") {
+			t.Errorf("%v", err)
+		}
+	}
 }
 
 // What is forbidden makes no difference that a caller could meet.

@@ -80,6 +80,7 @@ type Opener struct {
 	report Report
 	now    *prepared // the mechanism in use
 	past   []maker   // passed over, closed at the end
+	lost   []error   // why those that can't be prepared can't
 	closed bool
 
 	running sync.WaitGroup // openings; none is added once closed is set
