@@ -105,8 +105,10 @@ func (o *Opener) run(ctx context.Context, t *prepared, acts []act, at, total int
 }
 
 func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) (err error) {
-	if o.fault != nil && o.fault.op == a.op {
-		return o.fault.errno
+	if o.fault != nil {
+		if err := o.fault(a.op); err != nil {
+			return err
+		}
 	}
 	const rdwr = unix.O_RDWR
 	switch a.op {

@@ -65,9 +65,9 @@ func (m *Maps) Direct() bool { return m.UIDWriter.Direct() && m.GIDWriter.Direct
 type Opener struct {
 	wish    []Mechanism
 	tell    *Report
-	spawner *nsexec.Spawner // for newuidmap and newgidmap
-	facts   *Facts          // without sub-ids and helpers, until a map needs them
-	fault   *actFault       // for tests
+	spawner *nsexec.Spawner   // for newuidmap and newgidmap
+	facts   *Facts            // without sub-ids and helpers, until a map needs them
+	fault   func(actOp) error // for tests: called before each act, which an error replaces
 
 	dying struct { // killed and not yet reaped
 		sync.Mutex
@@ -84,12 +84,6 @@ type Opener struct {
 	closed bool
 
 	running sync.WaitGroup // openings; none is added once closed is set
-}
-
-// actFault makes one act fail.
-type actFault struct {
-	op    actOp
-	errno error
 }
 
 // prepared is one mechanism with its programs.

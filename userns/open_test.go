@@ -40,6 +40,16 @@ func ownMaps() (uid, gid IDMap) {
 	return IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}}
 }
 
+// failing makes one act fail.
+func failing(op actOp, err error) func(actOp) error {
+	return func(now actOp) error {
+		if now == op {
+			return err
+		}
+		return nil
+	}
+}
+
 func prepare(t testing.TB, o *Opener) *Maps {
 	t.Helper()
 	m, err := o.Prepare(ownMaps())
@@ -221,7 +231,7 @@ func TestOpenFaults(t *testing.T) {
 			for _, acts := range [][]act{p.blank, p.fill, p.end} {
 				for _, a := range acts {
 					n++
-					o.fault = &actFault{a.op, unix.EBADMSG}
+					o.fault = failing(a.op, unix.EBADMSG)
 					fds := []int{0, 0, 0}
 					err := o.OpenMany(t.Context(), m, fds)
 					var failure *OpenError
@@ -243,7 +253,7 @@ func TestOpenBadInput(t *testing.T) {
 	own := IDMap{{0, gid, 1}}
 	foreign := IDMap{{0, 3_000_000_000, 1000}}
 	o := newOpener(t)
-	o.fault = &actFault{actMake, unix.EBADMSG} // an attempt would end with it
+	o.fault = failing(actMake, unix.EBADMSG) // an attempt would end with it
 	tests := map[string]struct {
 		uid    IDMap
 		reason Reason

@@ -116,7 +116,7 @@ func TestPoolFailures(t *testing.T) {
 		t.Errorf("a pool of none: %v", err)
 	}
 	m := prepare(t, o)
-	o.fault = &actFault{actNamespace, unix.EMFILE}
+	o.fault = failing(actNamespace, unix.EMFILE)
 	p, err := o.NewPool(2)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestCacheFailures(t *testing.T) {
 	defer o.Close()
 	c := o.NewCache()
 	uid, gid := ownMaps()
-	o.fault = &actFault{actNamespace, unix.EMFILE}
+	o.fault = failing(actNamespace, unix.EMFILE)
 	if _, err := c.Open(t.Context(), uid, gid); !errors.Is(err, unix.EMFILE) || c.Len() != 0 {
 		t.Errorf("%v; %d are held", err, c.Len())
 	}
