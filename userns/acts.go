@@ -235,16 +235,24 @@ func (x *opening) writeRest(m *Maps) error {
 }
 
 // abandon ends what a failed opening has begun. The child is killed and reaped
-// whatever the context says.
+// whatever the context says. One that can't be killed, because a seccomp filter
+// was installed after the Opener was made, isn't waited for: it ends with us.
 func (x *opening) abandon() {
 	if x.child != nil {
-		if !x.killed {
-			x.child.kill()
+		if x.killed || x.endable() {
+			x.child.reap(context.Background())
+		} else {
+			pidfd := x.child.pidfd()
+			closeFD(&pidfd)
 		}
-		x.child.reap(context.Background())
 		x.child = nil
 	}
 	x.close()
+}
+
+func (x *opening) endable() bool {
+	err := x.child.kill()
+	return err == nil || err == nsexec.ErrDone
 }
 
 func (x *opening) close() {

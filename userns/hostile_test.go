@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/nsexec"
+	"wolffia.dev/test/filter"
 )
 
 // openings is how often a test opens beside something hostile.
@@ -213,6 +214,59 @@ func TestInnerNoPidfd(t *testing.T) {
 	}
 }
 
+// A filter that came after the Opener was made: an error and no hang, though the child can't be killed before our end.
+func TestFilteredLater(t *testing.T) {
+	again(t, "TestInnerFilteredLater")
+}
+
+func TestInnerFilteredLater(t *testing.T) {
+	inner(t)
+	var openers []*Opener
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		openOften(t, o, 1)
+		if err := o.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		openers = append(openers, o)
+	}
+	if err := filter.Install("pidfd_send_signal=EPERM,kill=EIO"); err != nil {
+		t.Fatal(err)
+	}
+	hangs := time.AfterFunc(10*time.Second, func() { panic("it waits for a child that it can't kill") })
+	defer hangs.Stop()
+	for i, o := range openers {
+		_, err := o.OpenRaw(t.Context(), prepare(t, o))
+		var failure *OpenError
+		if !errors.As(err, &failure) || !errors.As(err, new(*nsexec.FilteredError)) || failure.Name != "kill the child" {
+			t.Errorf("%s: %v", Mechanisms()[i], err)
+		}
+	}
+}
+
+// Not dumpable, an ordinary user is root's in /proc: the error says so, and which mechanism works.
+func TestUndumpable(t *testing.T) {
+	again(t, "TestInnerUndumpable")
+}
+
+func TestInnerUndumpable(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, mechanism := range []Mechanism{VM, Fork} {
+		o := newOpener(t, Using(mechanism))
+		_, err := o.OpenRaw(t.Context(), prepare(t, o))
+		if !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "not dumpable") || !strings.Contains(err.Error(), "mechanism ptrace") {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+	}
+	o := newOpener(t, Using(Ptrace))
+	openOften(t, o, 1)
+	o.Close()
+}
+
 // What is forbidden makes no difference that a caller could meet.
 func TestInnerSilent(t *testing.T) {
 	inner(t)
@@ -236,6 +290,11 @@ func TestInnerNoCloneAtAll(t *testing.T) {
 	_, err := o.OpenRaw(t.Context(), prepare(t, o))
 	if err == nil || !strings.Contains(err.Error(), "clone") {
 		t.Errorf("%v", err)
+	}
+	alone := newOpener(t, Using(VM))
+	_, err = alone.OpenRaw(t.Context(), prepare(t, alone))
+	if !errors.As(err, new(*nsexec.FilteredError)) || strings.Contains(err.Error(), "security module") {
+		t.Errorf("the likely cause is known, and no other is to be named: %v", err)
 	}
 }
 
