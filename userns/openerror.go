@@ -84,6 +84,9 @@ func remedy(op actOp, err error) string {
 	if unavailable(err) {
 		return forbidden() // the error itself says what else it may be
 	}
+	if op == actHelpers {
+		return helperText()
+	}
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		return ""
@@ -114,6 +117,14 @@ func remedy(op actOp, err error) string {
 		if r.errno == errno && (r.ops == nil || hasOp(r.ops, op)) {
 			return r.text()
 		}
+	}
+	return ""
+}
+
+// helperText: the helpers have said what is wrong with the maps, but a tracer they can't see.
+func helperText() string {
+	if pid := tracer(); pid != "" {
+		return "process " + pid + " traces this one: below a tracer without CAP_SYS_PTRACE, set-uid programs run without their privilege (execve(2)). As root: strace -f -u USER COMMAND"
 	}
 	return ""
 }

@@ -48,8 +48,9 @@ import (
 // our process group, which gets a terminal's SIGINT, SIGTSTP and SIGWINCH.
 //
 // Where ptrace(2) is forbidden, by a seccomp filter of an outer container
-// (freedomofpress/dangerzone#846) or by Yama's ptrace_scope 3, this mechanism
-// isn't there: a *PtraceError.
+// (freedomofpress/dangerzone#846) or by Yama's ptrace_scope 3, or where somebody
+// traces us and our children already (strace -f), this mechanism isn't there: a
+// *PtraceError.
 
 // PtraceError tells that ptrace(2) can't be used here. It unwraps to the errno.
 type PtraceError struct {
@@ -161,12 +162,27 @@ func ptraceBlocked() error {
 		return &PtraceError{"a seccomp filter stands above this process (Seccomp: 2 in /proc/self/status), as in an outer container",
 			"allow ptrace(2) there, or use the mechanism vm, which doesn't need it", errno}
 	}
+	if pid := tracer(); pid != "" {
+		return &PtraceError{"process " + pid + " traces this one (TracerPid in /proc/self/status), and its children too if it follows them, as strace -f does; a process has one tracer",
+			"use the mechanism vm, which doesn't need it", unix.EPERM}
+	}
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) == "3" {
 		return &PtraceError{"Yama forbids it to everybody (kernel.yama.ptrace_scope is 3)",
 			"use the mechanism vm, which doesn't need it; 3 can't be taken back before a reboot", unix.EPERM}
 	}
 	return nil
+}
+
+// tracer is the pid of the process that traces us, or "".
+func tracer() string {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(status), "\nTracerPid:\t")
+	pid, _, _ := strings.Cut(after, "\n")
+	return strings.TrimPrefix(pid, "0") // no pid begins with it
 }
 
 // traced is a child that stands stopped at its execve.
