@@ -206,6 +206,7 @@ func TestInnerNoPidfd(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	alone := newOpener(t, Using(Ptrace))
+	defer alone.Close()
 	for range 2 { // told each time
 		_, err := alone.OpenRaw(t.Context(), &Maps{})
 		if err == nil || !strings.Contains(err.Error(), "no mechanism") || !strings.Contains(err.Error(), "pidfd") {
@@ -257,6 +258,7 @@ func TestInnerUndumpable(t *testing.T) {
 	}
 	for _, mechanism := range []Mechanism{VM, Fork} {
 		o := newOpener(t, Using(mechanism))
+		defer o.Close()
 		_, err := o.OpenRaw(t.Context(), prepare(t, o))
 		if !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "not dumpable") || !strings.Contains(err.Error(), "mechanism ptrace") {
 			t.Errorf("%s: %v", mechanism, err)
@@ -292,6 +294,7 @@ func TestInnerNoCloneAtAll(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	alone := newOpener(t, Using(VM))
+	defer alone.Close()
 	_, err = alone.OpenRaw(t.Context(), prepare(t, alone))
 	if !errors.As(err, new(*nsexec.FilteredError)) || strings.Contains(err.Error(), "security module") {
 		t.Errorf("the likely cause is known, and no other is to be named: %v", err)
