@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -263,9 +262,8 @@ func (c *Noop) killUnsignalled(err error) error {
 }
 
 // Reap waits for the end of a child that was killed, and reaps it. Then our
-// memory is shared no more, and the Noop must not be used again. A context that
-// ends first leaves the child to a goroutine that goes on waiting; that happens
-// only where a killed process can't end, in a frozen control group.
+// memory is shared no more, and the Noop must not be used again. If a context
+// ends first, the child is still to be reaped, by another Reap.
 func (c *Noop) Reap(ctx context.Context) error {
 	for {
 		err := c.tryReap()
@@ -273,16 +271,9 @@ func (c *Noop) Reap(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			go c.reapLate()
 			return fmt.Errorf("nsexec: child %d was killed and has not ended: %w", c.PID, context.Cause(ctx))
 		}
 		pollIn(c.pidfd, contextPatience)
-	}
-}
-
-func (c *Noop) reapLate() {
-	for c.tryReap() == unix.EAGAIN {
-		pollIn(c.pidfd, int(time.Minute.Milliseconds()))
 	}
 }
 

@@ -88,20 +88,15 @@ func TestNoopContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pidfd, err := unix.Dup(c.FD())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(pidfd)
 	if err := c.Reap(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a child that lives: %v", err)
 	}
-	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
+	if err := c.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	pollIn(pidfd, 10000)
-	for children() != "" { // reapLate's turn
-		pollIn(pidfd, 0)
+	pollIn(c.FD(), 10000)
+	if err := c.Reap(ended); err != nil {
+		t.Errorf("a child that has ended: %v", err)
 	}
 }
 

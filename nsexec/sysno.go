@@ -64,6 +64,7 @@ var sysnos = []struct {
 	{unix.SYS_SETNS, "setns"},
 	{unix.SYS_SETRESGID, "setresgid"},
 	{unix.SYS_SETRESUID, "setresuid"},
+	{unix.SYS_SETPGID, "setpgid"},
 	{unix.SYS_SETSID, "setsid"},
 	{unix.SYS_SOCKET, "socket"},
 	{unix.SYS_SYMLINKAT, "symlinkat"},

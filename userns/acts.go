@@ -2,6 +2,7 @@ package userns
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -104,8 +105,10 @@ func (o *Opener) run(ctx context.Context, t *prepared, acts []act, at, total int
 }
 
 func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) (err error) {
-	if o.fault != nil && o.fault.op == a.op {
-		return o.fault.errno
+	if o.fault != nil {
+		if err := o.fault(a.op); err != nil {
+			return err
+		}
 	}
 	const rdwr = unix.O_RDWR
 	switch a.op {
@@ -146,13 +149,28 @@ func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) 
 // for the scheduler to let a child die would cost more than all else. So there is at most one zombie.
 func (o *Opener) retire(ctx context.Context, c holder) error {
 	o.dying.Lock()
-	before := o.dying.child
-	o.dying.child = c
+	before, late := o.dying.child, o.dying.late
+	o.dying.child, o.dying.late = c, nil
 	o.dying.Unlock()
-	if before == nil {
+	err := o.reap(ctx, before)
+	for _, c := range late {
+		err = errors.Join(err, o.reap(ctx, c))
+	}
+	return err
+}
+
+// reap waits for a killed child; one that has not ended when the context does is kept for the next opening, or Settle.
+func (o *Opener) reap(ctx context.Context, c holder) error {
+	if c == nil {
 		return nil
 	}
-	return before.reap(ctx)
+	err := c.reap(ctx)
+	if err != nil {
+		o.dying.Lock()
+		defer o.dying.Unlock()
+		o.dying.late = append(o.dying.late, c)
+	}
+	return err
 }
 
 // Settle waits until the last child is dead and reaped. Until then it shares our memory (mechanism vm), and who has
@@ -217,16 +235,24 @@ func (x *opening) writeRest(m *Maps) error {
 }
 
 // abandon ends what a failed opening has begun. The child is killed and reaped
-// whatever the context says.
+// whatever the context says. One that can't be killed, because a seccomp filter
+// was installed after the Opener was made, isn't waited for: it ends with us.
 func (x *opening) abandon() {
 	if x.child != nil {
-		if !x.killed {
-			x.child.kill()
+		if x.killed || x.endable() {
+			x.child.reap(context.Background())
+		} else {
+			pidfd := x.child.pidfd()
+			closeFD(&pidfd)
 		}
-		x.child.reap(context.Background())
 		x.child = nil
 	}
 	x.close()
+}
+
+func (x *opening) endable() bool {
+	err := x.child.kill()
+	return err == nil || err == nsexec.ErrDone
 }
 
 func (x *opening) close() {

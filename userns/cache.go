@@ -18,10 +18,11 @@ type Cache struct {
 
 // entry is one namespace and how many hold it, or wait for it.
 type entry struct {
-	ready chan struct{} // closed when file or err is there
-	file  *os.File
-	err   error
-	refs  int
+	ready     chan struct{} // closed when file or err is there
+	file      *os.File
+	err       error
+	cancelled bool // err came from the end of its maker's context
+	refs      int
 }
 
 // NewCache is an empty cache. The Opener must not be closed before the last Shared.
@@ -59,8 +60,7 @@ func (c *Cache) Open(ctx context.Context, uid, gid IDMap) (*Shared, error) {
 		if err := s.Close(); err != nil {
 			return nil, errors.Join(e.err, err)
 		}
-		var cancelled *cancelledError
-		if first || !errors.As(e.err, &cancelled) {
+		if first || !e.cancelled {
 			return nil, e.err
 		}
 	}
@@ -83,6 +83,7 @@ func (c *Cache) acquire(key string) (e *entry, first bool) {
 func (c *Cache) fill(ctx context.Context, e *entry, key string, uid, gid IDMap) {
 	e.file, e.err = c.opener.Open(ctx, uid, gid)
 	if e.err != nil {
+		e.cancelled = ctx.Err() != nil
 		c.mu.Lock()
 		delete(c.held, key)
 		c.mu.Unlock()

@@ -3,20 +3,15 @@ package userns
 import (
 	"errors"
 	"fmt"
-	"os"
 )
 
 // mechanism is the one in use: the first of those wished for that can be prepared here.
 func (o *Opener) mechanism() (*prepared, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
-		return nil, fmt.Errorf("userns: the Opener is closed: %w", os.ErrClosed)
-	}
-	var errs []error
 	for o.now == nil {
 		if len(o.wish) == 0 {
-			return nil, errors.Join(append([]error{errNoMechanism}, errs...)...)
+			return nil, errors.Join(append([]error{errNoMechanism}, o.lost...)...)
 		}
 		m := o.wish[0]
 		maker, err := newMaker(m)
@@ -24,7 +19,7 @@ func (o *Opener) mechanism() (*prepared, error) {
 			if !unavailable(err) {
 				return nil, err
 			}
-			errs = append(errs, err)
+			o.lost = append(o.lost, err)
 			o.dropLocked(m, err)
 			continue
 		}
@@ -50,8 +45,11 @@ func (o *Opener) dropLocked(m Mechanism, err error) {
 	}
 }
 
-// passOver leaves a mechanism whose use failed for good. false: there is no other.
+// passOver leaves a mechanism whose use failed for good. false: it didn't, or there is no other.
 func (o *Opener) passOver(t *prepared, err error) bool {
+	if !unavailable(err) {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.now != t { // another goroutine did it

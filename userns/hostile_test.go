@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wolffia.dev/nsexec"
+	"wolffia.dev/test/filter"
 )
 
 // openings is how often a test opens beside something hostile.
@@ -102,6 +104,36 @@ func TestInnerSubreaper(t *testing.T) {
 	openByAll(t)
 }
 
+// A terminal's signals go to the whole process group, and any of them stops a traced child.
+func TestSignalledGroup(t *testing.T) {
+	again(t, "TestInnerSignalsItsGroup")
+}
+
+func TestInnerSignalsItsGroup(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if err := unix.Setpgid(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var signalling sync.WaitGroup
+	for range 2 {
+		signalling.Go(func() {
+			for !stop.Load() {
+				unix.Kill(0, unix.SIGWINCH)
+			}
+		})
+	}
+	hangs := time.AfterFunc(30*time.Second, func() { panic("a child stands stopped before its execve") })
+	openByAll(t)
+	o := newOpener(t, Using(Ptrace))
+	openOften(t, o, 800)
+	o.Close()
+	hangs.Stop()
+	stop.Store(true)
+	signalling.Wait()
+}
+
 func openByAll(t *testing.T) {
 	t.Helper()
 	for _, mechanism := range Mechanisms() {
@@ -173,6 +205,68 @@ func TestInnerNoPidfd(t *testing.T) {
 	if r := o.Report(); r.Mechanism != Fork || len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "pidfd") {
 		t.Errorf("%+v", r)
 	}
+	alone := newOpener(t, Using(Ptrace))
+	defer alone.Close()
+	for range 2 { // told each time
+		_, err := alone.OpenRaw(t.Context(), &Maps{})
+		if err == nil || !strings.Contains(err.Error(), "no mechanism") || !strings.Contains(err.Error(), "pidfd") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A filter that came after the Opener was made: an error and no hang, though the child can't be killed before our end.
+func TestFilteredLater(t *testing.T) {
+	again(t, "TestInnerFilteredLater")
+}
+
+func TestInnerFilteredLater(t *testing.T) {
+	inner(t)
+	var openers []*Opener
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		openOften(t, o, 1)
+		if err := o.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		openers = append(openers, o)
+	}
+	if err := filter.Install("pidfd_send_signal=EPERM,kill=EIO"); err != nil {
+		t.Fatal(err)
+	}
+	hangs := time.AfterFunc(10*time.Second, func() { panic("it waits for a child that it can't kill") })
+	defer hangs.Stop()
+	for i, o := range openers {
+		_, err := o.OpenRaw(t.Context(), prepare(t, o))
+		var failure *OpenError
+		if !errors.As(err, &failure) || !errors.As(err, new(*nsexec.FilteredError)) || failure.Name != "kill the child" {
+			t.Errorf("%s: %v", Mechanisms()[i], err)
+		}
+	}
+}
+
+// Not dumpable, an ordinary user is root's in /proc: the error says so, and which mechanism works.
+func TestUndumpable(t *testing.T) {
+	again(t, "TestInnerUndumpable")
+}
+
+func TestInnerUndumpable(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, mechanism := range []Mechanism{VM, Fork} {
+		o := newOpener(t, Using(mechanism))
+		defer o.Close()
+		_, err := o.OpenRaw(t.Context(), prepare(t, o))
+		if !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "not dumpable") || !strings.Contains(err.Error(), "mechanism ptrace") {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+	}
+	o := newOpener(t, Using(Ptrace))
+	openOften(t, o, 1)
+	o.Close()
 }
 
 // What is forbidden makes no difference that a caller could meet.
@@ -199,11 +293,18 @@ func TestInnerNoCloneAtAll(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "clone") {
 		t.Errorf("%v", err)
 	}
+	alone := newOpener(t, Using(VM))
+	defer alone.Close()
+	_, err = alone.OpenRaw(t.Context(), prepare(t, alone))
+	if !errors.As(err, new(*nsexec.FilteredError)) || strings.Contains(err.Error(), "security module") {
+		t.Errorf("the likely cause is known, and no other is to be named: %v", err)
+	}
 }
 
 // The limits of files, processes and namespaces, each with its remedy.
 func TestOpenLimits(t *testing.T) {
 	again(t, "TestInnerFewFiles")
+	again(t, "TestInnerFewFilesForAPool")
 	again(t, "TestInnerFewProcesses")
 	again(t, "TestInnerFewNamespaces")
 }
@@ -234,6 +335,42 @@ func TestInnerFewFiles(t *testing.T) {
 	if refused < 3 {
 		t.Errorf("only %d limits were too low", refused)
 	}
+}
+
+// A pool that just fits fills: its own dead child, not yet reaped, doesn't count.
+func TestInnerFewFilesForAPool(t *testing.T) {
+	inner(t)
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	prepare(t, o)
+	openOften(t, o, 1)
+	if err := o.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const size, pidfd = 3, 1
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limitFor(t, size*fdsOfOne()+pidfd), Max: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := o.NewPool(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Fill(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// limitFor is the RLIMIT_NOFILE with which so many more fds can be opened.
+func limitFor(t *testing.T, free int) (limit uint64) {
+	t.Helper()
+	for ; free > 0; limit++ {
+		if _, err := unix.FcntlInt(uintptr(limit), unix.F_GETFD, 0); err != nil {
+			free--
+		}
+	}
+	return limit
 }
 
 func mustOpenFDs(t *testing.T) []os.DirEntry {
@@ -366,6 +503,69 @@ func TestOwnerKilled(t *testing.T) {
 			}
 		}
 	}
+}
+
+// containers/bubblewrap#633: the owner dies before each act in turn, with all that came before it done: nothing lives on.
+func TestOwnerKilledAtEveryAct(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	for _, mechanism := range Mechanisms() {
+		for _, maps := range []string{"own", "range", script(t, "exec sleep 1000")} {
+			for op := actMake; op <= actDone; op++ {
+				killedAt(t, mechanism, maps, op)
+			}
+		}
+	}
+}
+
+// actDone is no act: the owner dies with all of them done.
+const actDone = actReap + 1
+
+func killedAt(t *testing.T, mechanism Mechanism, maps string, op actOp) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInnerDiesAt$")
+	cmd.Env = append(os.Environ(), "WOLFFIA_TEST_INNER=1", "WOLFFIA_TEST_MECHANISM="+string(mechanism), "WOLFFIA_TEST_MAPS="+maps, fmt.Sprint("WOLFFIA_TEST_ACT=", op))
+	cmd.Stderr = os.Stderr
+	err := cmd.Run()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != unix.SIGKILL {
+		t.Errorf("%s, %s, act %d: %v", mechanism, maps, op, err)
+	}
+	if left := orphansLeft(2 * time.Second); left != "" {
+		t.Errorf("%s, %s, act %d: %s", mechanism, maps, op, left)
+	}
+}
+
+func TestInnerDiesAt(t *testing.T) {
+	inner(t)
+	o := newOpener(t, Using(Mechanism(os.Getenv("WOLFFIA_TEST_MECHANISM"))))
+	die := func() { unix.Kill(os.Getpid(), unix.SIGKILL) }
+	o.fault = func(op actOp) error {
+		if fmt.Sprint(op) == os.Getenv("WOLFFIA_TEST_ACT") {
+			die()
+		}
+		return nil
+	}
+	uid, gid := ownMaps()
+	maps := os.Getenv("WOLFFIA_TEST_MAPS")
+	if maps != "own" {
+		uid, gid = rangeMaps(t)
+	}
+	m, err := o.Prepare(uid, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if maps != "own" && maps != "range" { // a helper that hangs: it dies meanwhile
+		m.UIDWriter.Helper = maps
+		time.AfterFunc(50*time.Millisecond, die)
+	}
+	for range 2 { // the second reaps the first one's child
+		if _, err := o.OpenRaw(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	die()
 }
 
 // orphansLeft reaps what came to us, for at most patience, and tells of what doesn't end.

@@ -28,7 +28,7 @@ type holder interface {
 	id() int    // its pid, for paths below /proc
 	pidfd() int // lent
 	kill() error
-	reap(ctx context.Context) error
+	reap(ctx context.Context) error // after the context's error it is still to be reaped
 }
 
 // A maker makes children by one mechanism.

@@ -3,6 +3,7 @@ package userns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -64,13 +65,14 @@ func (m *Maps) Direct() bool { return m.UIDWriter.Direct() && m.GIDWriter.Direct
 type Opener struct {
 	wish    []Mechanism
 	tell    *Report
-	spawner *nsexec.Spawner // for newuidmap and newgidmap
-	facts   *Facts          // without sub-ids and helpers, until a map needs them
-	fault   *actFault       // for tests
+	spawner *nsexec.Spawner   // for newuidmap and newgidmap
+	facts   *Facts            // without sub-ids and helpers, until a map needs them
+	fault   func(actOp) error // for tests: called before each act, which an error replaces
 
-	dying struct { // the last child, killed and not yet reaped
+	dying struct { // killed and not yet reaped
 		sync.Mutex
-		child holder
+		child holder   // the last one
+		late  []holder // a context ended while they were waited for
 	}
 
 	mu     sync.Mutex
@@ -78,13 +80,10 @@ type Opener struct {
 	report Report
 	now    *prepared // the mechanism in use
 	past   []maker   // passed over, closed at the end
+	lost   []error   // why those that can't be prepared can't
 	closed bool
-}
 
-// actFault makes one act fail.
-type actFault struct {
-	op    actOp
-	errno error
+	running sync.WaitGroup // openings; none is added once closed is set
 }
 
 // prepared is one mechanism with its programs.
@@ -109,12 +108,14 @@ func NewOpener(opts ...Option) (*Opener, error) {
 	return o, nil
 }
 
-// Close settles and gives back what the Opener holds. Namespaces that it opened stay.
+// Close waits for the openings that run, settles, and gives back what the Opener holds. Later openings get
+// os.ErrClosed. Namespaces that were opened stay.
 func (o *Opener) Close() error {
+	o.shut()
+	o.running.Wait()
 	settled := o.Settle(context.Background())
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
 	if o.tell != nil {
 		*o.tell = o.reportLocked()
 	}
@@ -128,6 +129,25 @@ func (o *Opener) Close() error {
 	o.past = nil
 	return errors.Join(errs...)
 }
+
+func (o *Opener) shut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// begin holds off Close until o.running.Done().
+func (o *Opener) begin() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return errClosed
+	}
+	o.running.Add(1)
+	return nil
+}
+
+var errClosed = fmt.Errorf("userns: the Opener is closed: %w", os.ErrClosed)
 
 // Report tells which mechanism is in use and what was passed over.
 func (o *Opener) Report() Report {
@@ -205,6 +225,9 @@ func (o *Opener) OpenBatch(ctx context.Context, uid, gid IDMap, n int) ([]*os.Fi
 	if err != nil {
 		return nil, err
 	}
+	if n < 0 {
+		return nil, &PlanError{Reason: ReasonBadRequest, Cause: fmt.Sprintf("%d user namespaces", n), Remedy: "ask for none or more"}
+	}
 	fds := make([]int, n)
 	if err := o.OpenMany(ctx, m, fds); err != nil {
 		return nil, err
@@ -233,6 +256,10 @@ func (o *Opener) OpenMany(ctx context.Context, m *Maps, fds []int) error {
 	for i := range fds {
 		fds[i] = -1
 	}
+	if err := o.begin(); err != nil {
+		return err
+	}
+	defer o.running.Done()
 	for i := 0; i < len(fds); i += maxAtOnce {
 		if err := o.openSome(ctx, m, fds[i:min(i+maxAtOnce, len(fds))]); err != nil {
 			for k := range fds {
@@ -257,7 +284,7 @@ func (o *Opener) openSome(ctx context.Context, m *Maps, fds []int) error {
 		if exhausted(err) && o.settled(ctx) {
 			err = o.openBy(ctx, t, m, fds)
 		}
-		if err == nil || !unavailable(err) || !o.passOver(t, err) {
+		if err == nil || !o.passOver(t, err) {
 			return err
 		}
 	}
@@ -271,7 +298,7 @@ func exhausted(err error) bool {
 // settled is Settle, and whether there was a child to wait for.
 func (o *Opener) settled(ctx context.Context) bool {
 	o.dying.Lock()
-	had := o.dying.child != nil
+	had := o.dying.child != nil || len(o.dying.late) > 0
 	o.dying.Unlock()
 	return had && o.Settle(ctx) == nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +38,16 @@ func ownMaps() (uid, gid IDMap) {
 		return m, m
 	}
 	return IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}}
+}
+
+// failing makes one act fail.
+func failing(op actOp, err error) func(actOp) error {
+	return func(now actOp) error {
+		if now == op {
+			return err
+		}
+		return nil
+	}
 }
 
 func prepare(t testing.TB, o *Opener) *Maps {
@@ -220,7 +231,7 @@ func TestOpenFaults(t *testing.T) {
 			for _, acts := range [][]act{p.blank, p.fill, p.end} {
 				for _, a := range acts {
 					n++
-					o.fault = &actFault{a.op, unix.EBADMSG}
+					o.fault = failing(a.op, unix.EBADMSG)
 					fds := []int{0, 0, 0}
 					err := o.OpenMany(t.Context(), m, fds)
 					var failure *OpenError
@@ -242,7 +253,7 @@ func TestOpenBadInput(t *testing.T) {
 	own := IDMap{{0, gid, 1}}
 	foreign := IDMap{{0, 3_000_000_000, 1000}}
 	o := newOpener(t)
-	o.fault = &actFault{actMake, unix.EBADMSG} // an attempt would end with it
+	o.fault = failing(actMake, unix.EBADMSG) // an attempt would end with it
 	tests := map[string]struct {
 		uid    IDMap
 		reason Reason
@@ -272,6 +283,8 @@ func TestOpenBadInput(t *testing.T) {
 	if _, err := o.Open(t.Context(), IDMap{{0, uid, 1}}, own); !errors.Is(err, unix.EBADMSG) {
 		t.Errorf("maps that are right: %v", err)
 	}
+	_, err := o.OpenBatch(t.Context(), IDMap{{0, uid, 1}}, own, -1)
+	wantPlanError(t, err, ReasonBadRequest, "-1 user namespaces")
 	if _, err := Open(t.Context(), IDMap{{0, uid, 1}}, own, Using("rfork")); !strings.Contains(fmt.Sprint(err), "rfork") {
 		t.Errorf("no such mechanism: %v", err)
 	}
@@ -295,23 +308,28 @@ func TestOpenContext(t *testing.T) {
 			t.Errorf("%s: %v", mechanism, err)
 		}
 		m := *prepare(t, o)
-		m.UIDWriter.Helper = filepath.Join(t.TempDir(), "newuidmap")
-		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		m.UIDWriter.Helper = script(t, "exec sleep 1000")
 		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if _, err := o.OpenRaw(soon, &m); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s, with a helper that hangs: %v", mechanism, err)
 		}
 		cancel()
-		if err := os.WriteFile(m.UIDWriter.Helper, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		m.UIDWriter.Helper = script(t, "")
 		var nothing *NoMapError
 		if _, err := o.OpenRaw(t.Context(), &m); !errors.As(err, &nothing) {
 			t.Errorf("%s, with a helper that does nothing: %v", mechanism, err)
 		}
 	}
+}
+
+// script is a program of the shell, to stand where newuidmap does.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "newuidmap")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // The raw variants allocate nothing.
@@ -412,6 +430,52 @@ func TestAtMostOneZombie(t *testing.T) {
 			t.Errorf("%s: children after Settle: %v", mechanism, left)
 		}
 	}
+}
+
+// A context that ends while a child is waited for doesn't leave it to nobody: the next opening, or Settle, reaps it.
+func TestSettleLater(t *testing.T) {
+	defer leaks(t)()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		defer o.Close()
+		child := living(t, o)
+		o.dying.child = child
+		for range 2 {
+			if err := o.Settle(ended); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", mechanism, err)
+			}
+		}
+		if err := errors.Join(child.kill(), o.Settle(t.Context())); err != nil {
+			t.Errorf("%s: %v", mechanism, err)
+		}
+		if left := ownChildren(t); len(left) > 0 {
+			t.Errorf("%s: children after Settle: %v", mechanism, left)
+		}
+	}
+}
+
+// living is a child of o's mechanism. A traced one mustn't stand stopped, for its tracer's wait would tell of that.
+func living(t *testing.T, o *Opener) holder {
+	t.Helper()
+	use, err := o.mechanism()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if use.name != Ptrace {
+		child, err := use.maker.make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return child
+	}
+	pidfd := -1
+	pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{PidFD: &pidfd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &traced{nsexec.Adopt(pid, pidfd)}
 }
 
 // ownChildren are the pids of this process's children, zombies included.

@@ -81,6 +81,12 @@ func failed(by Mechanism, a *act, at, total int, m *Maps, err error) error {
 
 // remedy is what to do about an errno of one act; the first line that fits.
 func remedy(op actOp, err error) string {
+	if unavailable(err) {
+		return forbidden() // the error itself says what else it may be
+	}
+	if op == actHelpers {
+		return helperText()
+	}
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		return ""
@@ -100,7 +106,7 @@ func remedy(op actOp, err error) string {
 		{nil, unix.ENFILE, say("the whole machine has too many files open: sysctl fs.file-max")},
 		{nil, unix.ENOMEM, say("the kernel had no memory for it: look for a memory limit (memory.max of this control group) or free some")},
 		{[]actOp{actOpenUIDMap, actOpenSetgroups, actOpenGIDMap, actNamespace}, unix.EACCES,
-			say("/proc/PID belongs to root while this process is not dumpable (PR_SET_DUMPABLE, prctl(2)): it changed its credentials, or its file can't be read; or /proc is mounted with hidepid")},
+			say("/proc/PID belongs to root while this process is not dumpable (PR_SET_DUMPABLE, prctl(2)): it changed its credentials, its file can't be read, or a *nsexec.Spawner of it starts a container just now. The mechanism ptrace can do it: its child is dumpable again")},
 		{[]actOp{actOpenUIDMap, actOpenSetgroups, actOpenGIDMap}, unix.ENOENT,
 			say("the child's folder in /proc can't be seen: is /proc mounted, without hidepid=2, and for this pid namespace?")},
 		{[]actOp{actWriteUIDMap, actWriteGIDMap, actDenySetgroups}, unix.EPERM,
@@ -111,6 +117,14 @@ func remedy(op actOp, err error) string {
 		if r.errno == errno && (r.ops == nil || hasOp(r.ops, op)) {
 			return r.text()
 		}
+	}
+	return ""
+}
+
+// helperText: the helpers have said what is wrong with the maps, but a tracer they can't see.
+func helperText() string {
+	if pid := tracer(); pid != "" {
+		return "process " + pid + " traces this one: below a tracer without CAP_SYS_PTRACE, set-uid programs run without their privilege (execve(2)). As root: strace -f -u USER COMMAND"
 	}
 	return ""
 }
@@ -135,17 +149,21 @@ func sysctl(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// forbiddenText names what forbids user namespaces here, as far as it can be seen.
 func forbiddenText() string {
+	if found := forbidden(); found != "" {
+		return found
+	}
+	return "something forbids user namespaces here: a security module, an outer container's seccomp filter, or a root that was changed with chroot(2)"
+}
+
+// forbidden names the settings that forbid user namespaces here.
+func forbidden() string {
 	var found []string
 	if sysctl("kernel/unprivileged_userns_clone") == "0" {
 		found = append(found, "kernel.unprivileged_userns_clone is 0: as root, sysctl kernel.unprivileged_userns_clone=1")
 	}
 	if sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1" {
 		found = append(found, "AppArmor forbids it to programs without a profile (kernel.apparmor_restrict_unprivileged_userns is 1): give this program one with \"userns,\"")
-	}
-	if len(found) == 0 {
-		return "something forbids user namespaces here: a security module, an outer container's seccomp filter, or a root that was changed with chroot(2)"
 	}
 	return strings.Join(found, "; or ")
 }

@@ -65,14 +65,19 @@ func (p *Pool) refill() {
 
 // wants tells whether another namespace is to be made now.
 func (p *Pool) wants() bool {
-	select {
-	case <-p.quit:
-		return false
-	default:
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.ready) < p.size && p.failure == nil
+	return !p.ended() && len(p.ready) < p.size && p.failure == nil
+}
+
+// ended tells that Close was called.
+func (p *Pool) ended() bool {
+	select {
+	case <-p.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *Pool) put(x opening, err error) {
@@ -89,8 +94,8 @@ func (p *Pool) put(x opening, err error) {
 	}
 }
 
-// take gives a namespace; or the failure that keeps the pool empty, which is then forgotten and tried again; or, if
-// there is neither, news to wait for.
+// take gives a namespace; or the failure that keeps the pool empty; or, if there is neither, news to wait for. It
+// forgets an earlier failure, whose cause may have gone: the refilling tries again.
 func (p *Pool) take() (x opening, news chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +105,7 @@ func (p *Pool) take() (x opening, news chan struct{}, err error) {
 	}
 	switch {
 	case last >= 0:
-		x = p.ready[last]
+		x, p.failure = p.ready[last], nil
 		p.ready = p.ready[:last]
 	case p.failure != nil:
 		err, p.failure = p.failure, nil
@@ -165,13 +170,20 @@ func (p *Pool) await(ctx context.Context, news chan struct{}) error {
 }
 
 func (p *Pool) make() (opening, error) {
+	if err := p.opener.begin(); err != nil {
+		return newOpening(), err
+	}
+	defer p.opener.running.Done()
 	for {
 		t, err := p.opener.mechanism()
 		if err != nil {
 			return newOpening(), err
 		}
 		x, err := p.blank(t)
-		if err == nil || !unavailable(err) || !p.opener.passOver(t, err) {
+		if exhausted(err) && p.opener.settled(context.Background()) {
+			x, err = p.blank(t)
+		}
+		if err == nil || !p.opener.passOver(t, err) {
 			return x, err
 		}
 	}
@@ -207,7 +219,10 @@ func (p *Pool) Open(ctx context.Context, uid, gid IDMap) (*os.File, error) {
 
 // OpenRaw is [Opener.OpenRaw] out of the pool. It allocates nothing.
 func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
-	if !m.Direct() {
+	switch {
+	case p.ended():
+		return -1, errPoolClosed
+	case !m.Direct():
 		return p.opener.OpenRaw(ctx, m)
 	}
 	for {
@@ -227,16 +242,24 @@ func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 var errPoolClosed = fmt.Errorf("userns: the Pool is closed: %w", os.ErrClosed)
 
 func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
-	t, err := p.opener.mechanism()
-	if err == nil {
-		err = p.opener.run(ctx, t, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
-	}
-	if err != nil {
+	if err := p.write(ctx, x, m); err != nil {
 		x.close()
 		return -1, err
 	}
 	x.closeMaps()
 	return x.ns, nil
+}
+
+func (p *Pool) write(ctx context.Context, x *opening, m *Maps) error {
+	if err := p.opener.begin(); err != nil {
+		return err
+	}
+	defer p.opener.running.Done()
+	t, err := p.opener.mechanism()
+	if err != nil {
+		return err
+	}
+	return p.opener.run(ctx, t, t.direct.fill, len(t.direct.blank), t.direct.len(), x, m)
 }
 
 // Ready is how many namespaces wait in the pool.

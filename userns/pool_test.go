@@ -79,10 +79,7 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	each := 4
-	if os.Geteuid() == 0 {
-		each = 3
-	}
+	each := fdsOfOne()
 	if err := p.Fill(t.Context()); err != nil || p.Ready() != 5 {
 		t.Errorf("%v; %d are ready", err, p.Ready())
 	}
@@ -102,6 +99,14 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 }
 
+// fdsOfOne are those of one namespace in a pool.
+func fdsOfOne() int {
+	if os.Geteuid() == 0 {
+		return 3
+	}
+	return 4
+}
+
 // What a pool can't make is told to whoever asks, and tried again for the next one.
 func TestPoolFailures(t *testing.T) {
 	defer leaks(t)()
@@ -111,7 +116,7 @@ func TestPoolFailures(t *testing.T) {
 		t.Errorf("a pool of none: %v", err)
 	}
 	m := prepare(t, o)
-	o.fault = &actFault{actNamespace, unix.EMFILE}
+	o.fault = failing(actNamespace, unix.EMFILE)
 	p, err := o.NewPool(2)
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +148,70 @@ func TestPoolFailures(t *testing.T) {
 		} else if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// What failed while the pool was refilled, and has passed, is nobody's error.
+func TestPoolForgetsFailure(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	p, err := o.NewPool(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.put(newOpening(), unix.EMFILE)
+	for range 20 {
+		fd, err := p.OpenRaw(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+	}
+}
+
+// Who waits for an empty pool is told of its end, and who comes later too, whatever the maps.
+func TestPoolClosedWhileWaiting(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	p := &Pool{opener: o, size: 1, need: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})} // nobody refills it
+	waiting := make(chan error, 5)
+	for range cap(waiting) {
+		go func() {
+			_, err := p.OpenRaw(t.Context(), m)
+			waiting <- err
+		}()
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.OpenRaw(soon, m); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nothing is ready: %v", err)
+	}
+	close(p.done)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	for range cap(waiting) {
+		if err := <-waiting; !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	}
+	helped := *m
+	helped.UIDWriter.Helper = "/nonexistent"
+	for _, m := range []*Maps{m, &helped} {
+		if _, err := p.OpenRaw(t.Context(), m); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	if err := p.Fill(t.Context()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Fill after Close: %v", err)
 	}
 }
 
@@ -227,7 +296,7 @@ func TestCacheFailures(t *testing.T) {
 	defer o.Close()
 	c := o.NewCache()
 	uid, gid := ownMaps()
-	o.fault = &actFault{actNamespace, unix.EMFILE}
+	o.fault = failing(actNamespace, unix.EMFILE)
 	if _, err := c.Open(t.Context(), uid, gid); !errors.Is(err, unix.EMFILE) || c.Len() != 0 {
 		t.Errorf("%v; %d are held", err, c.Len())
 	}
@@ -237,7 +306,37 @@ func TestCacheFailures(t *testing.T) {
 	if _, err := c.Open(ended, uid, gid); !errors.Is(err, context.Canceled) || c.Len() != 0 {
 		t.Errorf("%v; %d are held", err, c.Len())
 	}
-	// Somebody else's opening that is cancelled while we wait for it.
+	joinCancelled(t, c, uid, gid, func(e *entry, key string) { c.fill(ended, e, key, uid, gid) })
+}
+
+// Its maker's time ends while a helper runs: whoever waits doesn't get that error.
+func TestCacheCancelledHelper(t *testing.T) {
+	defer leaks(t)()
+	uid, gid := rangeMaps(t)
+	o := newOpener(t)
+	defer o.Close()
+	c := o.NewCache()
+	facts, err := o.factsFor(uid, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joinCancelled(t, c, uid, gid, func(e *entry, key string) {
+		good := facts.NewUIDMap
+		facts.NewUIDMap.Path = script(t, "exec sleep 1000")
+		time.AfterFunc(50*time.Millisecond, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			facts.NewUIDMap = good
+		})
+		soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		c.fill(soon, e, key, uid, gid)
+	})
+}
+
+// joinCancelled waits for somebody else's opening, made by fill, which is cancelled.
+func joinCancelled(t *testing.T, c *Cache, uid, gid IDMap, fill func(e *entry, key string)) {
+	t.Helper()
 	key := uid.String() + "/" + gid.String()
 	e, _ := c.acquire(key)
 	got := make(chan error)
@@ -249,7 +348,7 @@ func TestCacheFailures(t *testing.T) {
 		got <- err
 	}()
 	time.Sleep(10 * time.Millisecond)
-	c.fill(ended, e, key, uid, gid)
+	fill(e, key)
 	if err := <-got; err != nil {
 		t.Errorf("another caller's context ended ours: %v", err)
 	}
