@@ -105,22 +105,63 @@ func rawBatch(o *userns.Opener, maps *userns.Maps) func(int, int) (time.Duration
 	})
 }
 
-// FilesBy opens as *os.File, maps checked for each batch: the convenient form.
+// FilesBy opens as *os.File, maps checked each time: the convenient form. Several
+// are opened at once as the mechanism's users do it: by vm in one batch, by the
+// others in as many goroutines (containerd's benchmark).
 func FilesBy(m userns.Mechanism) (*FDWay, error) {
 	o, err := userns.NewOpener(userns.Using(m))
 	if err != nil {
 		return nil, err
 	}
+	if m == userns.VM {
+		return &FDWay{repeat(timed(fileBatch(o))), o.Close}, nil
+	}
+	return &FDWay{repeat(timed(fileGoroutines(o))), o.Close}, nil
+}
+
+func fileBatch(o *userns.Opener) func(n int) error {
 	uid, gid := FDMaps()
-	batch := func(n int) (time.Duration, error) {
-		start := time.Now()
+	return func(n int) error {
 		files, err := o.OpenBatch(context.Background(), uid, gid, n)
 		for _, f := range files {
 			f.Close()
 		}
+		return err
+	}
+}
+
+func fileGoroutines(o *userns.Opener) func(n int) error {
+	uid, gid := FDMaps()
+	one := func() error {
+		file, err := o.Open(context.Background(), uid, gid)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	}
+	return func(n int) error {
+		if n == 1 {
+			return one()
+		}
+		errs := make(chan error, n)
+		for range n {
+			go func() { errs <- one() }()
+		}
+		var failed []error
+		for range n {
+			failed = append(failed, <-errs)
+		}
+		return errors.Join(failed...)
+	}
+}
+
+// timed tells what a batch took.
+func timed(batch func(n int) error) func(n int) (time.Duration, error) {
+	return func(n int) (time.Duration, error) {
+		start := time.Now()
+		err := batch(n)
 		return time.Since(start), err
 	}
-	return &FDWay{repeat(batch), o.Close}, nil
 }
 
 func closeFDs(fds []int) {
