@@ -76,22 +76,36 @@ func (g *group) look() {
 	}
 }
 
-// end tells how the container died, and removes its cgroup.
-func (g *group) end(status nsexec.ExitStatus, ours bool) (*cgroup.Certificate, error) {
+// certify tells how the container died. Its cgroup is still there.
+func (g *group) certify(status nsexec.ExitStatus, ours bool) *cgroup.Certificate {
 	if g == nil {
-		return nil, nil
+		return nil
 	}
 	end := cgroup.End{Code: status.Code, Signal: status.Signal, Ours: ours}
 	died := time.Now()
+	g.unwatch()
+	if !g.last.IsZero() {
+		end.SinceKill = died.Sub(g.last)
+	}
+	certificate := g.Certify(end)
+	return &certificate
+}
+
+func (g *group) unwatch() {
 	if g.watch != nil {
 		g.watch.Close()
 		<-g.done
-		if !g.last.IsZero() {
-			end.SinceKill = died.Sub(g.last)
-		}
+		g.watch = nil
 	}
-	certificate := g.Certify(end)
-	return &certificate, g.Remove(context.Background())
+}
+
+// close removes the container's cgroup.
+func (g *group) close() error {
+	if g == nil {
+		return nil
+	}
+	g.unwatch()
+	return g.Remove(context.Background())
 }
 
 // remove is for a start that failed.

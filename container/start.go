@@ -106,7 +106,7 @@ func fallbacks(plan *Plan, report *nsexec.Report) []string {
 func (c *Container) Wait() (nsexec.ExitStatus, error) {
 	status, err := c.Process.Wait()
 	if err == nil {
-		c.Certificate, err = c.group.end(status, c.endedByUs(status))
+		c.Certificate = c.group.certify(status, c.endedByUs(status))
 	}
 	return status, errors.Join(err, c.Close())
 }
@@ -135,7 +135,7 @@ func (c *Container) Close() error {
 	}
 	release := c.release
 	c.release = nil
-	return errors.Join(release(), c.Process.Close())
+	return errors.Join(c.group.close(), release(), c.Process.Close())
 }
 
 // exitCode tells a program that can't be executed from a launcher that failed.
