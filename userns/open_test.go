@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,8 +35,7 @@ func newOpener(t testing.TB, opts ...Option) *Opener {
 // ownMaps are what whoever runs this test can write directly: root three extents, anybody else himself.
 func ownMaps() (uid, gid IDMap) {
 	if os.Geteuid() == 0 && os.Getenv("WOLFFIA_TEST_NESTED_IN") == "" {
-		m := IDMap{{0, 100000, 1000}, {1000, 200000, 1}, {2000, 300000, 65536}}
-		return m, m
+		return IDMap{{0, 100000, 1000}, {1000, 200000, 1}, {2000, 300000, 65536}}, IDMap{{0, 400000, 1000}, {1000, 500000, 65536}, {100000, 600000, 1}}
 	}
 	return IDMap{{0, uint32(os.Geteuid()), 1}}, IDMap{{0, uint32(os.Getegid()), 1}}
 }
@@ -71,7 +71,8 @@ func wantMaps(t testing.TB, fd int, uid, gid IDMap) {
 	}
 }
 
-// rangeMaps are those of a user with sub-ids, which newuidmap and newgidmap write.
+// rangeMaps are those of a user with sub-ids, which newuidmap and newgidmap write. They differ, or nobody would notice
+// one in the other's place.
 func rangeMaps(t testing.TB) (uid, gid IDMap) {
 	t.Helper()
 	f, err := Probe(ProbeOptions{})
@@ -82,6 +83,7 @@ func rangeMaps(t testing.TB) (uid, gid IDMap) {
 	if err != nil {
 		missing(t, err.Error())
 	}
+	m.GID[len(m.GID)-1].Length--
 	return m.UID, m.GID
 }
 
@@ -90,8 +92,10 @@ func TestOpen(t *testing.T) {
 	for _, mechanism := range Mechanisms() {
 		t.Run(string(mechanism), func(t *testing.T) {
 			defer leaks(t)()
-			for _, maps := range []func() (uid, gid IDMap){ownMaps, func() (IDMap, IDMap) { return rangeMaps(t) }} {
-				uid, gid := maps()
+			ownUID, ownGID := ownMaps()
+			rangeUID, rangeGID := rangeMaps(t)
+			for _, maps := range [][2]IDMap{{ownUID, ownGID}, {rangeUID, rangeGID}, {rangeUID, ownGID}, {ownUID, rangeGID}} {
+				uid, gid := maps[0], maps[1]
 				var report Report
 				file, err := Open(t.Context(), uid, gid, Using(mechanism), Reporting(&report))
 				if err != nil {
@@ -330,6 +334,48 @@ func script(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// No fd of an opening reaches a program that another goroutine starts meanwhile.
+func TestCloseOnExec(t *testing.T) {
+	for _, mechanism := range Mechanisms() {
+		o := newOpener(t, Using(mechanism))
+		m, seen := prepare(t, o), 0
+		o.fault = func(op actOp) error {
+			for _, fd := range mustOpenFDs(t) {
+				link, _ := os.Readlink("/proc/self/fd/" + fd.Name())
+				n, _ := strconv.Atoi(fd.Name())
+				if flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0); n > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 {
+					t.Errorf("%s, act %d: %s survives an execve", mechanism, op, link)
+				}
+				if strings.HasSuffix(link, "id_map") {
+					seen++
+				}
+			}
+			return nil
+		}
+		fd, err := o.OpenRaw(t.Context(), m)
+		if err != nil || seen == 0 {
+			t.Fatal(seen, err)
+		}
+		closeFD(&fd)
+	}
+}
+
+// newuidmap and newgidmap run at once: each of these waits for the other one.
+func TestHelpersAtOnce(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m, dir := *prepare(t, o), t.TempDir()
+	m.UIDWriter.Helper = script(t, "cd "+dir+"; touch uid; until [ -e gid ]; do sleep 0.01; done")
+	m.GIDWriter.Helper = script(t, "cd "+dir+"; touch gid; until [ -e uid ]; do sleep 0.01; done")
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var nothing *NoMapError // and neither writes a map
+	if _, err := o.OpenRaw(soon, &m); !errors.As(err, &nothing) {
+		t.Errorf("%v", err)
+	}
 }
 
 // The raw variants allocate nothing.

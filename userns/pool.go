@@ -33,7 +33,8 @@ type Pool struct {
 }
 
 // NewPool keeps size (at least 1) namespaces ready, four fds each, or three with CAP_SETGID. They count against
-// RLIMIT_NOFILE and user.max_user_namespaces. The Opener must not be closed before the Pool.
+// RLIMIT_NOFILE and user.max_user_namespaces. The error, of a smaller size, is a *PlanError; what the refilling meets
+// is told by [Pool.Open] and [Pool.Fill]. Close the Pool before the Opener.
 func (o *Opener) NewPool(size int) (*Pool, error) {
 	if size < 1 {
 		return nil, &PlanError{Reason: ReasonBadRequest, Cause: fmt.Sprintf("a pool of %d user namespaces", size), Remedy: "keep at least one ready"}
