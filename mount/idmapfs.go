@@ -49,7 +49,7 @@ func WhyNotIDMapped(tree []Filesystem, errno unix.Errno) (cause, remedy string) 
 	case unix.EINVAL:
 		if below, ok := unmappable(tree[1:]); ok && allowed(top) {
 			return below.At + " is mounted below it: " + whyInvalid(below.Type),
-				"idmap the top alone (bind and idmap, not rbind and ridmap), bind another folder, or bind it plainly, without idmap"
+				"bind another folder; in a bundle, idmap the top alone (bind and idmap, not rbind and ridmap); or bind it plainly, without idmap"
 		}
 		return whyInvalid(top), "bind it plainly, without idmap; or copy it to ext4, xfs, btrfs (Linux 5.15) or tmpfs (6.3); or chown it to the ids that it shall have"
 	case unix.EPERM:

@@ -2,15 +2,12 @@ package userns
 
 import (
 	"context"
-	"errors"
 
 	"golang.org/x/sys/unix"
-
-	"wolffia.dev/nsexec"
 )
 
 // An act is one thing the parent does to get a namespace. An [Opener] executes a
-// list of them, [Opener.Explain] prints the same list, and a test makes each of
+// list of them, [Explain] prints the same list, and a test makes each of
 // them fail.
 type act struct {
 	op   actOp
@@ -145,41 +142,6 @@ func (o *Opener) do(ctx context.Context, mk maker, a *act, x *opening, m *Maps) 
 	return err
 }
 
-// retire leaves a killed child to die and reaps the one before it, which is dead by now more often than not: waiting
-// for the scheduler to let a child die would cost more than all else. So there is at most one zombie.
-func (o *Opener) retire(ctx context.Context, c holder) error {
-	o.dying.Lock()
-	before, late := o.dying.child, o.dying.late
-	o.dying.child, o.dying.late = c, nil
-	o.dying.Unlock()
-	err := o.reap(ctx, before)
-	for _, c := range late {
-		err = errors.Join(err, o.reap(ctx, c))
-	}
-	return err
-}
-
-// reap waits for a killed child; one that has not ended when the context does is kept for the next opening, or Settle.
-func (o *Opener) reap(ctx context.Context, c holder) error {
-	if c == nil {
-		return nil
-	}
-	err := c.reap(ctx)
-	if err != nil {
-		o.dying.Lock()
-		defer o.dying.Unlock()
-		o.dying.late = append(o.dying.late, c)
-	}
-	return err
-}
-
-// Settle waits until the last child is dead and reaped. Until then it shares our memory (mechanism vm), and who has
-// privilege over its namespace could read it through /proc/PID/mem: settle before you let a process that you don't
-// trust into a namespace that was just opened. [Open] and [Opener.Close] do it by themselves.
-func (o *Opener) Settle(ctx context.Context) error { return o.retire(ctx, nil) }
-
-var denyText = []byte("deny")
-
 // namespaceOf takes hold of the user namespace of a child that nobody has reaped.
 func namespaceOf(c holder) (int, error) {
 	fd, err := ioctlFD(c.pidfd(), unix.PIDFD_GET_USER_NAMESPACE)
@@ -187,72 +149,6 @@ func namespaceOf(c holder) (int, error) {
 		return openProc(c.id(), "ns/user", unix.O_RDONLY)
 	}
 	return fd, err
-}
-
-// helpers has newuidmap and newgidmap write the maps that we can't.
-func (o *Opener) helpers(ctx context.Context, x *opening, m *Maps) error {
-	var commands []nsexec.Command
-	pid := decimal(uint32(x.child.id()))
-	for _, h := range []struct {
-		by   Writer
-		name string
-		ids  IDMap
-	}{{m.UIDWriter, "newuidmap", m.UID}, {m.GIDWriter, "newgidmap", m.GID}} {
-		if !h.by.Direct() {
-			commands = append(commands, nsexec.Command{Path: h.by.Helper, Argv: append([]string{h.name, pid}, h.ids.Fields()...)})
-		}
-	}
-	notes, err := o.spawner.RunAll(ctx, commands)
-	o.note(notes...)
-	if err != nil {
-		return err
-	}
-	return x.writeRest(m)
-}
-
-// writeRest writes the map that no helper wrote, and looks at those that one wrote.
-func (x *opening) writeRest(m *Maps) error {
-	if m.DenySetgroups {
-		if err := writeAll(x.setgroups, denyText); err != nil {
-			return err
-		}
-	}
-	for _, side := range []struct {
-		by   Writer
-		fd   int
-		text []byte
-	}{{m.UIDWriter, x.uidMap, m.uidText}, {m.GIDWriter, x.gidMap, m.gidText}} {
-		var seen [1]byte
-		if side.by.Direct() {
-			if err := writeAll(side.fd, side.text); err != nil {
-				return err
-			}
-		} else if n, _ := unix.Pread(side.fd, seen[:], 0); n == 0 {
-			return &NoMapError{Helper: side.by.Helper}
-		}
-	}
-	return nil
-}
-
-// abandon ends what a failed opening has begun. The child is killed and reaped
-// whatever the context says. One that can't be killed, because a seccomp filter
-// was installed after the Opener was made, isn't waited for: it ends with us.
-func (x *opening) abandon() {
-	if x.child != nil {
-		if x.killed || x.endable() {
-			x.child.reap(context.Background())
-		} else {
-			pidfd := x.child.pidfd()
-			closeFD(&pidfd)
-		}
-		x.child = nil
-	}
-	x.close()
-}
-
-func (x *opening) endable() bool {
-	err := x.child.kill()
-	return err == nil || err == nsexec.ErrDone
 }
 
 func (x *opening) close() {

@@ -1,5 +1,6 @@
 // Package userns answers "who am I?": which user and group ids exist in this user namespace, which of them the
-// caller may hand on to a new one, and who has to write them into the new namespace's maps.
+// caller may hand on to a new one, and who has to write them into the new namespace's maps. It also opens user
+// namespaces as fds, with given maps and no process in them.
 //
 // # Theory of operation
 //
@@ -25,8 +26,7 @@
 //  2. [PlanMaps] is pure: a [Request] and [Facts] in, a [Mapping] or a typed [*PlanError] out. It must not look at
 //     the machine, so that a plan for a saved Facts file is the plan of that machine.
 //
-// A map is wolffia's to plan and package nsexec's to write: this package neither forks the container nor runs
-// newuidmap.
+// A container's map is this package's to plan and package nsexec's to write: nothing here forks the container.
 //
 // Every extent is split where it crosses an extent of our own namespace's map ([IDMap.SplitAt]): the kernel
 // translates line by line and answers EPERM to a line that spans two, although each of its ids exists. The kernel's
@@ -34,4 +34,24 @@
 //
 // What is never done silently: fewer ids than asked for, a single id where no range or helper is to be had, a helper
 // passed over. Each is an error with a remedy or a line in Notes.
+//
+// # A namespace as an fd
+//
+// An idmapped mount, or a child that is to join, needs a user namespace that has maps and no process. [Open] makes
+// one, an [Opener] many: a child that does nothing is made in it, its uid_map, gid_map and setgroups are opened, its
+// namespace is taken as an fd, it is killed, and the maps are written through the open files, which hold the
+// namespace when the child is dead. Maps that newuidmap writes come before the kill, for it goes by a living pid.
+//
+// The child is made by one of three mechanisms ([Using]), each with its theory at the head of its file: [VM] shares
+// our memory and is one system call long (vm.go), [Fork] is a copy of us (fork.go), [Ptrace] a program that is
+// stopped before its first instruction (ptrace.go). The default is the first that works here; the [Report] tells
+// which that was and why not another. [Explain] prints their steps and makes none of them.
+//
+// Who needs many, or many at once, takes [Opener.OpenRaw] and [Opener.OpenMany], which allocate nothing; who needs one
+// at the cost of writing its maps, a [Pool] of namespaces made in advance; who needs any namespace with these maps, for
+// an idmapped mount, a [Cache], which gives the same fd for the same maps.
+//
+// From an fd, [Parent], [OwnerUID], [ID] and [ReadMaps] tell what the kernel knows of the namespace, and [Enter] is a
+// child's step into it. Until [Opener.Settle] the last child, dying, shares our memory: settle before somebody whom
+// you don't trust gets into a new namespace ([Open] and [Opener.Close] do).
 package userns
