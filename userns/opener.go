@@ -123,7 +123,15 @@ func (o *Opener) begin() error {
 	return nil
 }
 
-var errClosed = fmt.Errorf("userns: the Opener is closed: %w", os.ErrClosed)
+// closedError is an Opener or Pool that is used after its end. No fmt.Errorf: each start of wolffia would pay for it.
+type closedError string
+
+func (e closedError) Error() string {
+	return "userns: the " + string(e) + " is closed: " + os.ErrClosed.Error()
+}
+func (e closedError) Unwrap() error { return os.ErrClosed }
+
+const errClosed closedError = "Opener"
 
 // Report tells which mechanism is in use and what was passed over.
 func (o *Opener) Report() Report {

@@ -101,7 +101,7 @@ func (p *Pool) OpenRaw(ctx context.Context, m *Maps) (int, error) {
 	}
 }
 
-var errPoolClosed = fmt.Errorf("userns: the Pool is closed: %w", os.ErrClosed)
+const errPoolClosed closedError = "Pool"
 
 func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
 	if err := p.write(ctx, x, m); err != nil {
