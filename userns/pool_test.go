@@ -380,6 +380,11 @@ func joinCancelled(t *testing.T, c *Cache, uid, gid IDMap, fill func(e *entry, k
 	t.Helper()
 	key := uid.String() + "/" + gid.String()
 	e, _ := c.acquire(key)
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.Open(soon, uid, gid); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("our own context ends while another caller makes it: %v", err)
+	}
 	got := make(chan error)
 	go func() {
 		s, err := c.Open(t.Context(), uid, gid)
