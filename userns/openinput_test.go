@@ -97,12 +97,12 @@ func TestOpenBadInput(t *testing.T) {
 // A context that has ended, and one that ends while a helper hangs.
 func TestOpenContext(t *testing.T) {
 	defer leaks(t)()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errEnough)
 	for _, mechanism := range Mechanisms() {
 		o := newOpener(t, Using(mechanism))
 		defer o.Close()
-		if _, err := o.OpenRaw(ended, prepare(t, o)); !errors.Is(err, context.Canceled) {
+		if _, err := o.OpenRaw(ended, prepare(t, o)); !errors.Is(err, errEnough) {
 			t.Errorf("%s: %v", mechanism, err)
 		}
 		m := *prepare(t, o)
@@ -119,6 +119,8 @@ func TestOpenContext(t *testing.T) {
 		}
 	}
 }
+
+var errEnough = errors.New("enough")
 
 // script is a program of the shell, to stand where newuidmap does.
 func script(t *testing.T, text string) string {

@@ -108,7 +108,6 @@ func (p *Pool) fill(ctx context.Context, x *opening, m *Maps) (int, error) {
 		x.close()
 		return -1, err
 	}
-	x.closeMaps()
 	return x.ns, nil
 }
 

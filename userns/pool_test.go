@@ -154,6 +154,34 @@ func TestPoolFailures(t *testing.T) {
 	}
 }
 
+// The refilling begins when a quarter has been taken, and not when the pool is empty.
+func TestPoolRefills(t *testing.T) {
+	defer leaks(t)()
+	o := newOpener(t)
+	defer o.Close()
+	m := prepare(t, o)
+	p, err := o.NewPool(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		fd, err := p.OpenRaw(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeFD(&fd)
+	}
+	for end := time.Now().Add(5 * time.Second); p.Ready() < 8; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d are ready", p.Ready())
+		}
+	}
+}
+
 // What failed while the pool was refilled, and has passed, is nobody's error.
 func TestPoolForgetsFailure(t *testing.T) {
 	defer leaks(t)()
@@ -272,6 +300,16 @@ func TestCache(t *testing.T) {
 		t.Errorf("other maps, and the same fd; %d are held", c.Len())
 	}
 	wantMaps(t, s.FD(), other, gid)
+	g, err := c.Open(t.Context(), uid, IDMap{{5, gid[0].Outside, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.FD() == first {
+		t.Error("another map of gids, and the same fd")
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil || c.Len() != 1 {
 		t.Errorf("%v; %d are held", err, c.Len())
 	}
@@ -342,6 +380,11 @@ func joinCancelled(t *testing.T, c *Cache, uid, gid IDMap, fill func(e *entry, k
 	t.Helper()
 	key := uid.String() + "/" + gid.String()
 	e, _ := c.acquire(key)
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.Open(soon, uid, gid); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("our own context ends while another caller makes it: %v", err)
+	}
 	got := make(chan error)
 	go func() {
 		s, err := c.Open(t.Context(), uid, gid)
