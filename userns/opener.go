@@ -3,7 +3,6 @@ package userns
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
