@@ -242,6 +242,11 @@ func TestRootDoctor(t *testing.T) {
 	if c := d.check(t, "id-map-helpers"); c.State != "works" || !strings.Contains(c.Detail, "not needed") {
 		t.Errorf("%+v", c)
 	}
+	// A v1 cpuset whose lists hold something isn't called empty.
+	cpus, _ := os.ReadFile("/sys/fs/cgroup/cpuset/cpuset.cpus")
+	if c := d.check(t, "cgroup-cpuset"); strings.TrimSpace(string(cpus)) != "" && c.State != "works" {
+		t.Errorf("cpuset.cpus is %q: %+v", cpus, c)
+	}
 	if c := d.check(t, "tun"); c.State != "works" && unix.Access("/dev/net/tun", unix.F_OK) == nil {
 		t.Errorf("%+v", c)
 	}
