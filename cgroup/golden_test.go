@@ -110,6 +110,9 @@ func TestPlanGolden(t *testing.T) {
 			f.v2().Chain[1].Values["memory.max"] = "33554432"
 			f.v2().Chain[2].Values["cpu.max"] = "20000 100000"
 		}, Wish{}},
+		// what is kept for a cgroup is no more than what is kept for the one above
+		{"protection", "v2-delegated", func(f *Facts) { f.v2().Chain[1].Values["memory.low"] = "0" }, Wish{Limits: limits(t, Flags{MemoryLow: "32m"})}},
+		{"writable-alone", "v2-delegated", nil, Wish{Limits: Limits{}, Writable: true}},
 		{"threaded", "v2-delegated", func(f *Facts) { own(f).Type, f.v2().Chain = "threaded", f.v2().Chain[:1] }, Wish{}},
 		{"named-outside", "login-session", func(f *Facts) {
 			f.v2().Named = []Folder{{Path: f.Bus.Chain[0].Path + "/app.slice", Mkdir: true, Attach: true}}
