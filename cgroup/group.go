@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,6 +204,7 @@ func (g *Group) lock(path string) error {
 			return &fs.PathError{Op: "mkdir", Path: path, Err: err}
 		}
 	}
+	g.made = slices.DeleteFunc(g.made, func(f string) bool { return f == path }) // another launcher's by now, and not ours to remove
 	return &fs.PathError{Op: "flock", Path: path, Err: unix.EWOULDBLOCK}
 }
 

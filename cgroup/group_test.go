@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,27 @@ func TestLockOfWhatIsThere(t *testing.T) {
 	}
 	if isThere(fd, path) {
 		t.Error("another folder was taken for the locked one")
+	}
+}
+
+// Two launchers with one name: who doesn't get the lock leaves the other's folder alone.
+func TestLockedByAnother(t *testing.T) {
+	path := t.TempDir() + "/box"
+	g := New(&Plan{})
+	if err := g.mkdir(path); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := lockFolder(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	err = g.lock(path)
+	if !errors.Is(err, unix.EWOULDBLOCK) || Hint(Step{Op: OpLock}, err) == "" {
+		t.Errorf("%v", err)
+	}
+	if err := g.Remove(t.Context()); err != nil || unix.Access(path, unix.F_OK) != nil {
+		t.Errorf("the other's folder is gone: %v", err)
 	}
 }
 
