@@ -119,6 +119,11 @@ func TestPlanGolden(t *testing.T) {
 		}, Wish{Parent: "/user.slice/user-1000.slice/user@1000.service/app.slice"}},
 		{"named-missing", "v2-delegated", nil, Wish{Parent: "mine"}},
 		{"v1-not-delegated", "v1-hybrid", nil, Wish{}},
+		{"v1-top-not-delegated", "v1-hybrid", func(f *Facts) { // the remedy names the folder from the top
+			for i, h := range f.Hierarchies {
+				f.Hierarchies[i].Named = []Folder{{Path: h.Mount, Denied: "mkdir: EACCES"}}
+			}
+		}, Wish{Parent: "/", Limits: limits(t, Flags{Memory: "64m"})}},
 		{"v1-delegated", "v1-hybrid", giveV1, Wish{}},
 		{"v1-memory-alone", "v1-hybrid", func(f *Facts) { giveV1(f); f.v1("cpu").Chain[0].Mkdir = false }, Wish{Mode: Try}},
 		{"v1-named-elsewhere", "v1-hybrid", func(f *Facts) {

@@ -46,6 +46,9 @@ func Probe(o ProbeOptions) (*Facts, error) {
 		return nil, err
 	}
 	list := parseMounts(mounts, f.Root)
+	if len(list) == 0 { // an empty tmpfs, as a container has it that shares the host's network and so its /sys
+		f.Tree = NoTree
+	}
 	for _, own := range parseOwn(own) {
 		for _, m := range list {
 			if m.has(own) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,15 @@ func TestDoctorInside(t *testing.T) {
 	}
 	if r.exits(t, 1); d.Works || d.check(t, "proc").Reason != "proc-masked" || d.check(t, "user-namespaces").State != "works" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// In a container that shares the network /sys is the host's, and an empty tmpfs covers its cgroups: there are none.
+func TestDoctorInsideNoCgroupfs(t *testing.T) {
+	bin := filepath.Dir(wolffia)
+	r := run(t, inRoot("/mnt/wolffia doctor --probe cgroup-memory", "-v", bin+":/mnt:ro", "--share", "net")...)
+	if !strings.Contains(r.out, "cgroup-memory      can't       no cgroup") {
+		t.Errorf("%+v", r)
 	}
 }
 
