@@ -45,6 +45,7 @@ type Certificate struct {
 	Peak     uint64   `json:"peak,omitempty"`      // bytes; 0 is unknown
 	PidsMax  uint64   `json:"pids_max_hits"`       // forks that pids.max refused
 	Own      bool     `json:"own_limit,omitempty"` // it was the container's own memory.max
+	PidsOwn  bool     `json:"own_pids_limit,omitempty"`
 	Before   Counters `json:"before"`
 	After    Counters `json:"after"`
 }
@@ -54,6 +55,7 @@ type Certificate struct {
 // in the container's cgroup: exit code 137 alone doesn't tell (hashicorp/nomad#12735).
 func Certify(end End, before, after Counters) Certificate {
 	c := Certificate{Reason: Exited, Code: end.Code, Before: before, After: after, Peak: after.Peak, PidsMax: after.PidsMax - before.PidsMax}
+	c.PidsOwn = c.PidsMax > 0 && after.pidsOwn()
 	if after.Memory != nil {
 		c.OOMKills = after.Memory.OOMKill
 		if before.Memory != nil {
@@ -122,7 +124,7 @@ func (c Certificate) String() string {
 	case c.OOMKills > 1:
 		text = fmt.Sprintf("the OOM killer killed %d processes of the container%s; its first process lived on", c.OOMKills, c.at())
 	case c.PidsMax > 0:
-		return fmt.Sprintf("pids.max of this container refused %d forks (EAGAIN)", c.PidsMax)
+		return c.forks()
 	default:
 		return ""
 	}
@@ -130,6 +132,17 @@ func (c Certificate) String() string {
 		text += ", peak " + SizeText(c.Peak)
 	}
 	return text
+}
+
+func (c Certificate) forks() string {
+	whose, forks := "another cgroup, above this container's or in it,", "1 fork"
+	if c.PidsOwn {
+		whose = "this container"
+	}
+	if c.PidsMax > 1 {
+		forks = fmt.Sprintf("%d forks", c.PidsMax)
+	}
+	return "pids.max of " + whose + " refused " + forks + " (EAGAIN)"
 }
 
 func (c Certificate) at() string {

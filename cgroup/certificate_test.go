@@ -45,7 +45,12 @@ func TestCertify(t *testing.T) {
 		{"v1", kill, v1(0, 0), v1(5, 1), OOM, 137, "killed: out of memory at 64 MiB (memory.max of this container)"},
 		{"exit 137 is no signal", End{Code: 137}, own(0, 0), own(0, 0), Exited, 137, ""},
 		{"no memory controller", kill, Counters{}, Counters{}, Signaled, 137, ""},
-		{"forks refused", End{Code: 2}, Counters{}, Counters{PidsMax: 3}, Exited, 2, "pids.max of this container refused 3 forks (EAGAIN)"},
+		{"forks refused", End{Code: 2}, Counters{}, Counters{PidsMax: 3, PidsLimit: "20", PidsPeak: 20}, Exited, 2, "pids.max of this container refused 3 forks (EAGAIN)"},
+		{"forks refused, by a kernel that tells no peak", End{Code: 2}, Counters{}, Counters{PidsMax: 1, PidsLimit: "20"}, Exited, 2, "pids.max of this container refused 1 fork (EAGAIN)"},
+		{"forks refused above", End{Code: 2}, Counters{}, Counters{PidsMax: 1, PidsLimit: "20", PidsPeak: 9}, Exited, 2,
+			"pids.max of another cgroup, above this container's or in it, refused 1 fork (EAGAIN)"},
+		{"forks refused, no limit of its own", End{Code: 2}, Counters{}, Counters{PidsMax: 2, PidsLimit: "max"}, Exited, 2,
+			"pids.max of another cgroup, above this container's or in it, refused 2 forks (EAGAIN)"},
 		{"SIGTERM", End{Signal: unix.SIGTERM}, own(0, 0), own(0, 0), Signaled, 143, ""},
 	} {
 		c := Certify(test.end, test.before, test.after)

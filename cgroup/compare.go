@@ -86,13 +86,17 @@ func limiting(file, value string) bool {
 	return false
 }
 
+// protects: what is kept for a cgroup is no more than what is kept for the one it
+// is in (cgroup-v2(rst), memory.min), so 0 above leaves nothing of it.
+func protects(file string) bool { return file == "memory.low" || file == "memory.min" }
+
 // tighter finds the outer limit of the same kind that is reached before a
 // setting, the tightest one; "" if there is none.
 func tighter(s Setting, with Limits, version int, above []Folder) string {
 	best, text := measure(s.File, s.Value, valuesOf(with, version)), ""
 	for _, f := range above {
 		value, ok := f.Values[s.File]
-		if !ok || !limiting(s.File, value) {
+		if !ok || !limiting(s.File, value) && !protects(s.File) {
 			continue
 		}
 		if m := measure(s.File, value, f.Values); m < best {

@@ -26,7 +26,9 @@ type Counters struct {
 	Limit       string        `json:"memory_max,omitempty"`  // memory.max, v1: memory.limit_in_bytes
 	Peak        uint64        `json:"memory_peak,omitempty"` // bytes; v2 since 5.19
 	PidsMax     uint64        `json:"pids_max,omitempty"`    // forks that pids.max refused
-	Outer       []Outer       `json:"outer,omitempty"`       // folders above that have a memory limit
+	PidsLimit   string        `json:"pids_limit,omitempty"`
+	PidsPeak    uint64        `json:"pids_peak,omitempty"` // 6.6
+	Outer       []Outer       `json:"outer,omitempty"`     // folders above that have a memory limit
 }
 
 // Outer is a folder above the container's, with a memory limit of its own.
@@ -59,7 +61,7 @@ func (c *Counters) readV2(folder string) {
 	if m, ok := memoryEvents(folder + "/memory.events.local"); ok {
 		c.MemoryLocal = &m
 	}
-	c.PidsMax += keyed(folder + "/pids.events")["max"]
+	c.readPids(folder)
 }
 
 // readV1: what fails at the limit and can't be reclaimed is an OOM; failcnt
@@ -71,7 +73,21 @@ func (c *Counters) readV1(folder string) {
 		c.Limit = firstWord(folder + "/memory.limit_in_bytes")
 		c.Peak = value(folder + "/memory.max_usage_in_bytes")
 	}
-	c.PidsMax += keyed(folder + "/pids.events")["max"]
+	c.readPids(folder)
+}
+
+// readPids: the count is of forks that failed in the folder, for whatever limit.
+func (c *Counters) readPids(folder string) {
+	if events := keyed(folder + "/pids.events"); events != nil {
+		c.PidsMax, c.PidsLimit, c.PidsPeak = events["max"], firstWord(folder+"/pids.max"), value(folder+"/pids.peak")
+	}
+}
+
+// pidsOwn tells whether the folder's own limit can have refused a fork: it was
+// reached, as far as the kernel tells.
+func (c *Counters) pidsOwn() bool {
+	limit, err := strconv.ParseUint(c.PidsLimit, 10, 64)
+	return err == nil && (c.PidsPeak == 0 || c.PidsPeak >= limit)
 }
 
 // readOuter looks at the limits above that the plan found.

@@ -26,7 +26,7 @@ func effects(t *testing.T, parent string) {
 	}{
 		{"memory kills", memoryKills}, {"memory below the limit", memoryBelow}, {"operator's SIGKILL", operatorKills},
 		{"PID 1 survives", childKilled}, {"pids", pidsRefuse}, {"cpu", cpuThrottles}, {"watch", watchSees},
-		{"the same name again", sameNameAgain}, {"sweep", sweepRemoves}, {"many", manyLeaveNothing}, {"a limit that can't be", badLimit},
+		{"the same name again", sameNameAgain}, {"somebody's name", foreignName}, {"protection and cpuset", lessAbove}, {"sweep", sweepRemoves}, {"many", manyLeaveNothing}, {"a limit that can't be", badLimit},
 		{"freeze and kill", freezeAndKill}, {"writable", writable}, {"outer limit", outerLimitWins}, {"stats", statsTell},
 		{"at once", manyAtOnce}, {"attached late", attachedLate}, {"probe by trying", probeTries},
 	} {
@@ -147,6 +147,58 @@ func sameNameAgain(t *testing.T, parent string) {
 		g := group(t, w)
 		job(t, g, "touch 200m").wait()
 		forget(g)
+	}
+}
+
+// foreignName: a folder that has the name that was asked for and folders of its
+// own in it is somebody's, also when no process is there. It stays as it was.
+func foreignName(t *testing.T, parent string) {
+	w := Wish{Limits: limits(t, Flags{Memory: "48m"}), Parent: parent}
+	outer := group(t, w)
+	w.Parent, w.Name = outer.folders[0].Path, "theirs"
+	theirs := w.Parent + "/theirs"
+	for _, dir := range []string{theirs, theirs + "/a"} {
+		if err := unix.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Rmdir(dir)
+	}
+	f, err := Probe(ProbeOptions{Limits: w.Limits, Parent: w.Parent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(w, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), p); !errors.Is(err, unix.EEXIST) || !strings.Contains(err.Error(), "choose another name") {
+		t.Errorf("%v", err)
+	}
+	if unix.Access(theirs+"/a", unix.F_OK) != nil {
+		t.Error("somebody's cgroup was removed")
+	}
+}
+
+// lessAbove: v2 takes a protection and CPUs that the cgroup above doesn't have to
+// give. The ledger names what is left.
+func lessAbove(t *testing.T, parent string) {
+	outer := group(t, Wish{Limits: limits(t, Flags{Memory: "64m", CPUSetCPUs: "0"}), Parent: parent, Writable: true, Mode: Try})
+	if outer.FD() < 0 {
+		return // v1 has no protection, and refuses such a cpuset
+	}
+	in := outer.folders[0].Path
+	w := Wish{Limits: limits(t, Flags{MemoryLow: "32m", CPUSetCPUs: "0-1"}), Parent: in}
+	if !contains(words(in+"/cgroup.subtree_control"), "cpuset") {
+		w.Limits = limits(t, Flags{MemoryLow: "32m"})
+	}
+	g := group(t, w)
+	for i, tighter := range []string{in + "/memory.low 0", g.folders[0].Path + "/cpuset.cpus.effective 0"}[:len(w.Limits)] {
+		if e := g.Ledger[i]; e.State != InForce || e.Tighter != tighter {
+			t.Errorf("%s, want %s", e, tighter)
+		}
+	}
+	if warnings, err := Settle(Require, g.Ledger); err != nil || len(warnings) != len(w.Limits) {
+		t.Errorf("%q %v", warnings, err)
 	}
 }
 

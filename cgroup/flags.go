@@ -180,5 +180,9 @@ func (p *flagParser) conf(text string) {
 		p.add(Limit{}, &ValueError{"--cgroup-conf", text, "there is no = in it", "write --cgroup-conf memory.high=32M"})
 		return
 	}
-	p.add(unifiedLimit("--cgroup-conf", file, value))
+	l, err := unifiedLimit("--cgroup-conf", file, value)
+	if i := p.limits.index(l.Key); err == nil && i >= 0 {
+		err = &ValueError{"--cgroup-conf", text, "the same limit is asked for by " + p.limits[i].Asked, "leave one of them out"}
+	}
+	p.add(l, err)
 }

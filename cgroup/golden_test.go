@@ -110,12 +110,20 @@ func TestPlanGolden(t *testing.T) {
 			f.v2().Chain[1].Values["memory.max"] = "33554432"
 			f.v2().Chain[2].Values["cpu.max"] = "20000 100000"
 		}, Wish{}},
+		// what is kept for a cgroup is no more than what is kept for the one above
+		{"protection", "v2-delegated", func(f *Facts) { f.v2().Chain[1].Values["memory.low"] = "0" }, Wish{Limits: limits(t, Flags{MemoryLow: "32m"})}},
+		{"writable-alone", "v2-delegated", nil, Wish{Limits: Limits{}, Writable: true}},
 		{"threaded", "v2-delegated", func(f *Facts) { own(f).Type, f.v2().Chain = "threaded", f.v2().Chain[:1] }, Wish{}},
 		{"named-outside", "login-session", func(f *Facts) {
 			f.v2().Named = []Folder{{Path: f.Bus.Chain[0].Path + "/app.slice", Mkdir: true, Attach: true}}
 		}, Wish{Parent: "/user.slice/user-1000.slice/user@1000.service/app.slice"}},
 		{"named-missing", "v2-delegated", nil, Wish{Parent: "mine"}},
 		{"v1-not-delegated", "v1-hybrid", nil, Wish{}},
+		{"v1-top-not-delegated", "v1-hybrid", func(f *Facts) { // the remedy names the folder from the top
+			for i, h := range f.Hierarchies {
+				f.Hierarchies[i].Named = []Folder{{Path: h.Mount, Denied: "mkdir: EACCES"}}
+			}
+		}, Wish{Parent: "/", Limits: limits(t, Flags{Memory: "64m"})}},
 		{"v1-delegated", "v1-hybrid", giveV1, Wish{}},
 		{"v1-memory-alone", "v1-hybrid", func(f *Facts) { giveV1(f); f.v1("cpu").Chain[0].Mkdir = false }, Wish{Mode: Try}},
 		{"v1-named-elsewhere", "v1-hybrid", func(f *Facts) {

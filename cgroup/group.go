@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,8 +115,10 @@ func (g *Group) Do(ctx context.Context, s Step) error {
 		g.Ledger[s.Entry-1].fail(cause)
 		return nil
 	}
-	for i := range g.Ledger {
-		g.Ledger[i].fail(s.Name + ": " + cause)
+	for i, e := range g.Ledger {
+		if e.State != NotInForce { // it has a cause of its own
+			g.Ledger[i].fail(s.Name + ": " + cause)
+		}
 	}
 	err = g.Remove(context.WithoutCancel(ctx))
 	g.off = true
@@ -163,7 +166,7 @@ func (g *Group) expand(path string) string {
 func (g *Group) mkdir(path string) error {
 	err := unix.Mkdir(path, 0o755)
 	var st unix.Stat_t
-	if err == unix.EEXIST && unix.Lstat(path, &st) == nil && int(st.Uid) == os.Geteuid() {
+	if err == unix.EEXIST && unix.Lstat(path, &st) == nil && int(st.Uid) == os.Geteuid() && leftOver(path) {
 		if gone, _ := sweepOne(path); gone {
 			err = unix.Mkdir(path, 0o755)
 		}
@@ -175,12 +178,20 @@ func (g *Group) mkdir(path string) error {
 	return nil
 }
 
+// leftOver tells whether a folder can be one that a container of this name left:
+// nothing is in it but what Wish.Writable makes. Folders that others made in theirs
+// aren't ours to remove, even when they are empty.
+func leftOver(folder string) bool {
+	list := children(folder)
+	return len(list) == 0 || len(list) == 1 && list[0] == folder+"/"+innerName
+}
+
 // lock: between mkdir and flock a sweep may have taken the folder for a dead
 // one. Then it is made anew.
 func (g *Group) lock(path string) error {
 	for range 5 {
 		fd, err := lockFolder(path)
-		if err == nil && unix.Access(path, unix.F_OK) == nil {
+		if err == nil && isThere(fd, path) {
 			g.locks[path] = fd
 			return nil
 		}
@@ -193,6 +204,7 @@ func (g *Group) lock(path string) error {
 			return &fs.PathError{Op: "mkdir", Path: path, Err: err}
 		}
 	}
+	g.made = slices.DeleteFunc(g.made, func(f string) bool { return f == path }) // another launcher's by now, and not ours to remove
 	return &fs.PathError{Op: "flock", Path: path, Err: unix.EWOULDBLOCK}
 }
 
@@ -209,6 +221,12 @@ func lockFolder(path string) (int, error) {
 	return fd, nil
 }
 
+// isThere tells whether the open folder is still the one that has this name.
+func isThere(fd int, path string) bool {
+	var open, there unix.Stat_t
+	return unix.Fstat(fd, &open) == nil && unix.Lstat(path, &there) == nil && open.Ino == there.Ino && open.Dev == there.Dev
+}
+
 func (g *Group) readBack(path string, entry int) error {
 	e := &g.Ledger[entry]
 	if e.State == NotInForce {
@@ -220,5 +238,10 @@ func (g *Group) readBack(path string, entry int) error {
 	}
 	e.File = path
 	e.settle(strings.TrimSpace(text))
+	if strings.HasPrefix(e.Key, "cpuset.") {
+		if text, err := read(path + ".effective"); err == nil { // v2; v1 refuses such a write
+			e.confine(strings.TrimSpace(text))
+		}
+	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package cgroup
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // State is what became of a limit.
 type State string
@@ -21,7 +25,7 @@ type Entry struct {
 	Want    string `json:"want,omitempty"`    // what is written
 	Read    string `json:"read,omitempty"`    // what reading it back gave
 	State   State  `json:"state"`             //
-	Tighter string `json:"tighter,omitempty"` // an outer limit that is less: it is reached first
+	Tighter string `json:"tighter,omitempty"` // what an outer cgroup has of it, which is less
 	Cause   string `json:"cause,omitempty"`
 }
 
@@ -38,12 +42,37 @@ func (e Entry) String() string {
 		s += ", reads " + e.Read
 	}
 	if e.Tighter != "" {
-		s += ", but reached first is " + e.Tighter
+		s += e.but() + e.Tighter
 	}
 	if e.Cause != "" {
 		s += ": " + e.Cause
 	}
 	return s
+}
+
+func (e Entry) but() string {
+	switch {
+	case protects(e.Key):
+		return ", but no more is kept than "
+	case strings.HasPrefix(e.Key, "cpuset."):
+		return ", but what can be used is "
+	}
+	return ", but reached first is "
+}
+
+// confine is for a cpuset of v2, which may name what an outer one doesn't have
+// or what is offline: the kernel takes it, and goes by what is left (effective).
+// If nothing is, the kernel goes by the outer one.
+func (e *Entry) confine(effective string) {
+	want, _ := parseList(e.Want)
+	left, _ := parseList(effective)
+	switch other := slices.DeleteFunc(slices.Clone(left), func(n int) bool { return slices.Contains(want, n) }); {
+	case e.State == NotInForce || slices.Equal(want, left):
+	case len(left) == 0 || len(other) > 0:
+		e.fail(fmt.Sprintf("%s.effective is %q: an outer cpuset has none of them, or they are offline", e.File, effective))
+	default:
+		e.Tighter = e.File + ".effective " + effective
+	}
 }
 
 // settle compares what was written with what was read back.

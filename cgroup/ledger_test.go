@@ -53,6 +53,24 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// A cpuset of v2 takes more than there is, and goes by what is left of it, or, when
+// nothing is, by the outer one's.
+func TestConfine(t *testing.T) {
+	for _, test := range []struct {
+		want, effective string
+		state           State
+		tighter         string
+	}{
+		{"0-1", "0-1", InForce, ""}, {"0,1", "0-1", InForce, ""}, {"0-1", "0", InForce, "/x/cpuset.cpus.effective 0"},
+		{"1", "0", NotInForce, ""}, {"1-2", "0-1", NotInForce, ""}, {"1", "", NotInForce, ""},
+	} {
+		e := Entry{Key: "cpuset.cpus", File: "/x/cpuset.cpus", Want: test.want, State: InForce}
+		if e.confine(test.effective); e.State != test.state || e.Tighter != test.tighter || (e.Cause == "") != (e.State == InForce) {
+			t.Errorf("%s of %s: %s", test.want, test.effective, e)
+		}
+	}
+}
+
 // A value that reads back otherwise isn't in force, though the write went well
 // (containers/crun#223).
 func TestReadBackDiffers(t *testing.T) {

@@ -40,7 +40,8 @@ func TestFlags(t *testing.T) {
 		{Flags{CPUSetCPUs: "0-3,7", CPUSetMems: "0"}, "cpuset.cpus=0-3,7 | cpuset.cpus=0-3,7\ncpuset.mems=0 | cpuset.mems=0"},
 		{Flags{Pids: "20"}, "pids.max=20 | pids.max=20"},
 		{Flags{Pids: "-1"}, "pids.max=max | pids.max=max"},
-		{Flags{Memory: "64m", Conf: []string{"memory.max=32m", "io.max=8:0 rbps=1"}}, "memory.max=32m | \nio.max=8:0 rbps=1 | "},
+		{Flags{Conf: []string{"memory.max=32m", "io.max=8:0 rbps=1", "io.max=8:0 wbps=2", "io.max=8:16 rbps=3"}},
+			"memory.max=33554432 | \nio.max=8:0 rbps=1 | \nio.max=8:0 wbps=2 | \nio.max=8:16 rbps=3 | "},
 	} {
 		l, err := test.flags.Limits()
 		if got := text(l); err != nil || got != test.want {
@@ -59,6 +60,8 @@ func TestFlags(t *testing.T) {
 		{Flags{Pids: "0"}, "--pids-limit", "from 1"}, {Flags{Pids: "many"}, "--pids-limit", "from 1"},
 		{Flags{Conf: []string{"memory.max"}}, "--cgroup-conf", "no ="}, {Flags{Conf: []string{"../x.max=1"}}, "--cgroup-conf", "no interface file"},
 		{Flags{Conf: []string{"cgroup.procs=1"}}, "--cgroup-conf", "no limit"}, {Flags{Conf: []string{"cgroup.kill=1"}}, "--cgroup-conf", "no limit"},
+		{Flags{Memory: "64m", Conf: []string{"memory.max=1g"}}, "--cgroup-conf", "by --memory 64m"},
+		{Flags{Conf: []string{"io.weight=8:0 5", "io.weight=8:0 6"}}, "--cgroup-conf", "by --cgroup-conf io.weight=8:0 5"},
 		{Flags{Conf: []string{"memory.max= "}}, "--cgroup-conf", "empty"}, {Flags{Conf: []string{"io.max=8:0 rbps=1\n9:0 rbps=1"}}, "--cgroup-conf", "one line"},
 	} {
 		_, err := test.flags.Limits()
@@ -103,12 +106,16 @@ func TestFromResources(t *testing.T) {
 		"hugetlb": {specs.LinuxResources{HugepageLimits: []specs.LinuxHugepageLimit{{Pagesize: "2MB", Limit: 1}}}, "hugetlb.2MB.max=1 | hugetlb.2MB.limit_in_bytes=1"},
 		"rdma":    {specs.LinuxResources{Rdma: map[string]specs.LinuxRdma{"mlx5_0": {HcaHandles: ptr[uint32](2)}}}, "rdma.max=mlx5_0 hca_handle=2 | rdma.max=mlx5_0 hca_handle=2"},
 		"unified wins": {specs.LinuxResources{Pids: &specs.LinuxPids{Limit: ptr[int64](20)}, Unified: map[string]string{"pids.max": "7", "memory.high": "1M"}},
-			"pids.max=7 | \nmemory.high=1M | "},
+			"pids.max=7 | \nmemory.high=1048576 | "},
 	} {
 		l, _, err := FromResources(&test.r)
 		if got := text(l); err != nil || got != test.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, test.want)
 		}
+	}
+	both := specs.LinuxResources{Pids: &specs.LinuxPids{Limit: ptr[int64](20)}, Unified: map[string]string{"pids.max": "7"}}
+	if _, notes, _ := FromResources(&both); len(notes) != 1 || notes[0] != "linux.resources.unified pids.max=7 wins over linux.resources.pids.limit 20" {
+		t.Errorf("%q", notes)
 	}
 	if l, notes, err := FromResources(nil); l != nil || notes != nil || err != nil {
 		t.Error("no resources")

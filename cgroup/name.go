@@ -6,6 +6,7 @@ import "strings"
 const (
 	namePrefix = "wolffia-"          // wolffia-PID-TIME
 	leafPrefix = "wolffia-launcher-" // where a launcher moved itself
+	innerName  = "container"         // in a container's folder: see Wish.Writable
 )
 
 // ours tells whether a folder's name is one of NewName's.

@@ -249,7 +249,7 @@ func (c *compiler) inside(path string, version int, controllers []string) string
 		c.step(Step{Name: "limit the folders inside", Op: OpWrite, Path: path + "/cgroup.max.descendants", Data: "1000",
 			Man: "cgroup-v2(rst)", Why: "each folder takes kernel memory, and the container may make them (google/nsjail#199)"})
 	}
-	inner := path + "/container"
+	inner := path + "/" + innerName
 	c.step(Step{Name: "make the container's root of cgroups", Op: OpMkdir, Path: inner, Man: "cgroup_namespaces(7)",
 		Why: "the container may write in it, and not raise its own limits, which lie above"})
 	c.step(Step{Name: "open it", Op: OpLock, Path: inner, Man: "flock(2)", Why: "clone3 takes the fd (CLONE_INTO_CGROUP)"})

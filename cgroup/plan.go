@@ -17,6 +17,9 @@ type Wish struct {
 	Writable bool    // the container may make cgroups below its own: it gets a folder inside, so that its limits stay ours
 }
 
+// asks tells whether a cgroup is needed for it.
+func (w Wish) asks() bool { return len(w.Limits) > 0 || w.Parent != "" || w.Writable }
+
 // Mode is what happens when a limit can't be in force.
 type Mode string
 
@@ -93,8 +96,8 @@ func (p *Plan) String() string {
 
 // Compile decides where the container's cgroup is made and by which steps. It
 // is pure. With Require an error is a *RefusedError; with Try what can't be in
-// force is in Plan.Refused and in the ledger. Without limits and without a
-// named parent the plan is empty.
+// force is in Plan.Refused and in the ledger. Without limits, a named parent
+// and Wish.Writable the plan is empty.
 func Compile(w Wish, f *Facts) (*Plan, error) {
 	c := &compiler{wish: w, facts: f, plan: &Plan{Mode: w.Mode, Before: []Step{}, Groups: []Planned{}}, name: w.Name}
 	if c.name == "" {
@@ -103,7 +106,7 @@ func Compile(w Wish, f *Facts) (*Plan, error) {
 	if strings.ContainsAny(c.name, "/\n\x00") || c.name == "." || c.name == ".." {
 		return nil, &ValueError{"the cgroup's name", c.name, "it names no folder", "leave / out"}
 	}
-	if len(w.Limits) > 0 || w.Parent != "" {
+	if w.asks() {
 		v2, v1 := c.split()
 		c.unified(v2)
 		c.legacy(v1)
@@ -150,9 +153,7 @@ func (c *compiler) refuse(r *Refusal, limits Limits) {
 // each controller is in one hierarchy only.
 func (c *compiler) split() (v2, v1 Limits) {
 	if c.facts.Tree == NoTree {
-		if len(c.wish.Limits) > 0 || c.wish.Parent != "" {
-			c.refuse(c.noTree(), c.wish.Limits)
-		}
+		c.refuse(c.noTree(), c.wish.Limits)
 		return nil, nil
 	}
 	unified := c.facts.v2()

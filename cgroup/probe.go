@@ -46,6 +46,9 @@ func Probe(o ProbeOptions) (*Facts, error) {
 		return nil, err
 	}
 	list := parseMounts(mounts, f.Root)
+	if len(list) == 0 { // an empty tmpfs, as a container has it that shares the host's network and so its /sys
+		f.Tree = NoTree
+	}
 	for _, own := range parseOwn(own) {
 		for _, m := range list {
 			if m.has(own) {
@@ -173,10 +176,11 @@ func others(folder string) int {
 }
 
 // outerLimits are looked at whatever is asked for: a container that is placed
-// elsewhere must not escape them unseen.
+// elsewhere must not escape them unseen, and a child of a v1 cpuset needs both of
+// its parent's lists.
 func outerLimits(version int) []string {
 	if version == 1 {
-		return []string{"memory.limit_in_bytes", "pids.max", "cpu.cfs_quota_us"}
+		return []string{"memory.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "cpuset.cpus", "cpuset.mems"}
 	}
 	return []string{"memory.max", "memory.high", "pids.max", "cpu.max"}
 }

@@ -38,7 +38,7 @@ func (c *compiler) notDelegated(h *Hierarchy, f Folder) *Refusal {
 		r.Cause = h.Mount + " is mounted read-only"
 		r.Remedy = "in a container: start the outer one with its cgroups writable"
 	case h.Version == 1:
-		r.Remedy = c.give(h, f.Path+"/"+c.delegation()) + "   # then: --cgroup-parent " + c.delegation()
+		r.Remedy = c.give(h, f.Path+"/"+c.delegation()) + "   # then: --cgroup-parent " + parentFlag(h, f.Path+"/"+c.delegation())
 	default:
 		r.Remedy = c.elsewhere(h)
 	}
@@ -46,6 +46,15 @@ func (c *compiler) notDelegated(h *Hierarchy, f Folder) *Refusal {
 }
 
 func (c *compiler) delegation() string { return fmt.Sprintf("wolffia-user-%d", c.facts.UID) }
+
+// parentFlag is how --cgroup-parent names a folder: from our own cgroup, or from
+// the hierarchy's mount where it isn't below ours.
+func parentFlag(h *Hierarchy, folder string) string {
+	if len(h.Chain) > 0 && within(folder, h.Chain[0].Path) && folder != h.Chain[0].Path {
+		return strings.TrimPrefix(folder[len(h.Chain[0].Path):], "/")
+	}
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(folder, h.Mount), "/")
+}
 
 // give makes a folder and gives it to the user: what is below is then the
 // user's, and the folder's own limits stay root's (cgroups(7), "Delegating a

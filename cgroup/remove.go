@@ -37,6 +37,29 @@ func (g *Group) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Processes are those in the container's folders, of every one in them, sorted.
+func (g *Group) Processes() []int {
+	var list []int
+	for _, f := range g.Folders() {
+		list = append(list, processes(f.Path)...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func processes(folder string) []int {
+	var list []int
+	for _, word := range words(folder + "/cgroup.procs") {
+		if pid, err := strconv.Atoi(word); err == nil {
+			list = append(list, pid)
+		}
+	}
+	for _, child := range children(folder) {
+		list = append(list, processes(child)...)
+	}
+	return list
+}
+
 // Return undoes what was done to the launcher: the controllers that it enabled
 // are disabled, and it goes back to the cgroup it came from. It is for a program
 // that started one container and ends: it must not be called while another start

@@ -32,7 +32,7 @@ func FromResources(r *specs.LinuxResources) (limits Limits, notes []string, err 
 		p.rdma(device, r.Rdma[device])
 	}
 	for _, file := range slices.Sorted(maps.Keys(r.Unified)) {
-		p.add(unifiedLimit("linux.resources.unified", file, r.Unified[file]))
+		p.unified(file, r.Unified[file])
 	}
 	if p.err != nil {
 		return nil, nil, p.err
@@ -69,6 +69,15 @@ func (p *specParser) bytes(path string, n *int64) (value string, ok bool) {
 		return "", false
 	}
 	return strconv.FormatInt(*n, 10), true
+}
+
+// unified: an entry wins over the field that means the same, as runc and crun have it.
+func (p *specParser) unified(file, value string) {
+	l, err := unifiedLimit("linux.resources.unified", file, value)
+	if i := p.limits.index(l.Key); err == nil && i >= 0 {
+		p.notes = append(p.notes, l.Asked+" wins over "+p.limits[i].Asked)
+	}
+	p.add(l, err)
 }
 
 func (p *specParser) memory(m *specs.LinuxMemory) {

@@ -54,6 +54,7 @@ func Hint(s Step, err error) string {
 	}{
 		{OpMkdir, unix.EAGAIN, "cgroup.max.descendants or cgroup.max.depth of a folder above is reached: remove cgroups, or raise it"},
 		{OpMkdir, unix.EEXIST, "a container with this cgroup's name is running, or another program made it: choose another name"},
+		{OpLock, unix.EWOULDBLOCK, "another launcher makes a cgroup of this name at this moment: choose another name, or start again"},
 		{OpMkdir, unix.ENOSPC, "the kernel's number of cgroups is used up (memory cgroups: 65535): do dead ones hold memory? echo 3 >/proc/sys/vm/drop_caches"},
 		{OpMove, unix.EACCES, "a move takes the right to write cgroup.procs of the nearest folder above both places"},
 		{OpEnable, unix.EBUSY, "a process came into this cgroup after we looked, and a cgroup with processes can't give controllers to its children: start again"},

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -26,7 +27,45 @@ func unifiedLimit(what, file, value string) (Limit, error) {
 	case strings.Contains(value, "\n"):
 		return fault("the value has more than one line, and a write sets one", "set one device here")
 	}
-	return one(file, what+" "+file+"="+value, strings.TrimSpace(value)), nil
+	l := one(file, what+" "+file+"="+value, canonical(file, strings.TrimSpace(value)))
+	l.Key += deviceKey(value)
+	return l, nil
+}
+
+// deviceKey tells limits of one file apart that are for several devices, or for
+// several things of one: "8:0 rbps=1048576" gives " 8:0 rbps".
+func deviceKey(value string) string {
+	key, words := "", strings.Fields(value)
+	if len(words) < 2 || !strings.Contains(value, "=") && !strings.Contains(words[0], ":") {
+		return ""
+	}
+	for _, w := range words {
+		name, _, _ := strings.Cut(w, "=")
+		if key += " " + name; !strings.Contains(value, "=") {
+			break // "8:0 50" of io.weight: the device alone
+		}
+	}
+	return key
+}
+
+// canonical writes a value as the kernel prints it, so that reading it back can
+// be compared: "32M" of memory as bytes (memparse(), which the kernel reads it
+// with), a bandwidth with its period, a weight with the word it stands behind.
+// What isn't understood stays, for the kernel to refuse.
+func canonical(file, value string) string {
+	words := strings.Fields(value)
+	switch {
+	case file == "cpu.max" && len(words) == 1:
+		return value + " " + strconv.Itoa(PeriodUSec) // of a new cgroup
+	case (file == "io.weight" || file == "io.bfq.weight") && len(words) == 1:
+		return "default " + value
+	case strings.HasPrefix(file, "memory.") || strings.HasPrefix(file, "hugetlb."):
+		digits, shift, ok := splitUnit(value)
+		if n, exact, err := scaled(digits, 1<<shift); ok && exact && err == nil {
+			return strconv.FormatUint(n, 10)
+		}
+	}
+	return value
 }
 
 func notOfName(r rune) bool {

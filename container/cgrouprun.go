@@ -3,6 +3,8 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,17 +20,23 @@ type group struct {
 	*cgroup.Group
 	warnings []string // of limits that aren't in force, or not what is reached first
 
+	stays string // of processes that outlived the first one
+
 	watch *cgroup.Watch
 	mu    sync.Mutex
 	last  time.Time // of an OOM kill
 	done  chan struct{}
 }
 
-func newGroup(plan *Plan) *group {
+func newGroup(plan *Plan) (g *group, err error) {
 	if plan.Cgroup == nil {
-		return nil
+		return nil, nil
 	}
-	return &group{Group: cgroup.New(plan.Cgroup)}
+	g = &group{Group: cgroup.New(plan.Cgroup)}
+	if len(plan.Cgroup.Before) == 0 { // with Try, of which nothing can be had
+		g.warnings, err = g.Settle()
+	}
+	return g, err
 }
 
 // Do makes step n of the plan. Behind the last one before the child's
@@ -99,13 +107,33 @@ func (g *group) unwatch() {
 	}
 }
 
-// close removes the container's cgroup.
+// close removes the container's cgroup, unless processes live on in it.
 func (g *group) close() error {
 	if g == nil {
 		return nil
 	}
 	g.unwatch()
-	return g.Remove(context.Background())
+	err := g.Remove(context.Background())
+	if left := g.Processes(); errors.Is(err, unix.EBUSY) && len(left) > 0 {
+		g.stays, err = staysText(g.Folders(), left), nil
+	}
+	return err
+}
+
+// staysText: without a pid namespace nothing ends what the first process started.
+func staysText(folders []cgroup.Planned, left []int) string {
+	pids := strings.Trim(fmt.Sprint(left), "[]")
+	return fmt.Sprintf("processes of the container live on, as it has no pid namespace of its own: %s\n  their limits stay, in %s; to end them: kill %s   # a later start removes the cgroup",
+		pids, folders[0].Path, pids)
+}
+
+// Stays tells of processes that outlived the container's first one; "" when there
+// are none, or when nobody can tell, without a cgroup of its own.
+func (c *Container) Stays() string {
+	if c.group == nil {
+		return ""
+	}
+	return c.group.stays
 }
 
 // remove is for a start that failed.

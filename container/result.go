@@ -93,6 +93,9 @@ func (r *Result) Ended(c *Container, status nsexec.ExitStatus, ran time.Duration
 		r.Signal = unix.SignalName(status.Signal)
 	}
 	if g := c.group; g != nil {
+		if g.stays != "" {
+			r.Notes = append(r.Notes, g.stays)
+		}
 		r.Cgroup = &CgroupResult{Groups: g.Folders(), Limits: g.Ledger, Warnings: g.warnings, Death: c.Certificate}
 		if c.Certificate != nil {
 			r.Cgroup.OOMKills = c.Certificate.OOMKills

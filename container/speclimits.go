@@ -1,6 +1,8 @@
 package container
 
 import (
+	"strings"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"wolffia.dev/cgroup"
@@ -19,6 +21,9 @@ func specLimits(spec *specs.Spec) (*limitsOf, error) {
 	}
 	if spec.Linux.CgroupsPath != "" {
 		l.parent, l.name, err = cgroup.ParsePath(spec.Linux.CgroupsPath)
+	}
+	if slice, _, ok := strings.Cut(spec.Linux.CgroupsPath, ":"); ok && slice != "" && l.parent == "" {
+		l.notes = append(l.notes, "linux.cgroupsPath: the slice "+slice+" isn't used: the container's cgroup is made where wolffia itself is, or where systemd's manager puts it")
 	}
 	return l, err
 }

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,11 @@ func Start(ctx context.Context, s *nsexec.Spawner, plan *Plan) (*Container, erro
 	if err != nil {
 		return nil, &StartError{Code: ExitLauncher, Err: err}
 	}
-	maker, group := &usernsMaker{}, newGroup(plan)
+	group, err := newGroup(plan)
+	if err != nil {
+		return nil, &StartError{Code: ExitLauncher, Err: errors.Join(err, release()), Plan: plan}
+	}
+	maker := &usernsMaker{}
 	run := plan.Plan
 	run.OpenUserns = maker.open
 	if group != nil {
@@ -112,12 +117,19 @@ func (c *Container) Wait() (nsexec.ExitStatus, error) {
 }
 
 // Warnings are what a person should see once the container runs: a limit that
-// isn't in force, or isn't what is reached first.
+// isn't in force, or isn't what is reached first. What was known when it was
+// planned is among the plan's own.
 func (c *Container) Warnings() []string {
 	if c.group == nil {
 		return nil
 	}
-	return c.group.warnings
+	var list []string
+	for _, w := range c.group.warnings {
+		if !slices.ContainsFunc(c.Plan.Cgroup.Ledger, func(e cgroup.Entry) bool { return e.State == cgroup.NotInForce && strings.HasSuffix(w, e.String()) }) {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 // Ledger has an entry for each limit that was asked for.

@@ -64,6 +64,9 @@ func (r *request) execute() (int, *container.Container, error) {
 	if death := c.Certificate; death != nil && death.String() != "" {
 		fmt.Fprintln(os.Stderr, "wolffia: "+death.String())
 	}
+	if stays := c.Stays(); stays != "" {
+		fmt.Fprintln(os.Stderr, "wolffia: note: "+stays)
+	}
 	if r.result != "" {
 		result := container.NewResult(plan, nil)
 		result.Ended(c, c.Effective(status), time.Since(started))

@@ -148,7 +148,7 @@ func TestBundleRefused(t *testing.T) {
 		"hooks.poststop":                 `[{"path":"/bin/true"}]`,
 		"process.apparmorProfile":        `"unconfined"`,
 		"process.selinuxLabel":           `"label"`,
-		"process.oomScoreAdj":            `-1`,
+		"process.oomScoreAdj":            `-1`, // containers/crun#1302: a plain user can't lower it; neither is built, and neither is dropped
 		"process.rlimits":                `[{"type":"RLIMIT_FLY","soft":1,"hard":1}]`,
 		"mounts":                         `[{"destination":"/mnt","type":"ext4","source":"/dev/vda"}]`,
 		"linux.namespaces":               `[{"type":"user"},{"type":"mount"},{"type":"network","path":"/proc/1/ns/net"}]`,

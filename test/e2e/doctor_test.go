@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,15 @@ func TestDoctorInside(t *testing.T) {
 	}
 }
 
+// In a container that shares the network /sys is the host's, and an empty tmpfs covers its cgroups: there are none.
+func TestDoctorInsideNoCgroupfs(t *testing.T) {
+	bin := filepath.Dir(wolffia)
+	r := run(t, inRoot("/mnt/wolffia doctor --probe cgroup-memory", "-v", bin+":/mnt:ro", "--share", "net")...)
+	if !strings.Contains(r.out, "cgroup-memory      can't       no cgroup") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // --prove memory is answered by an experiment, or by a clear word.
 func TestDoctorProveMemory(t *testing.T) {
 	// Nothing is delegated to the user here: refused, with the cause.
@@ -241,6 +251,11 @@ func TestRootDoctor(t *testing.T) {
 	d.agrees(t, command{})
 	if c := d.check(t, "id-map-helpers"); c.State != "works" || !strings.Contains(c.Detail, "not needed") {
 		t.Errorf("%+v", c)
+	}
+	// A v1 cpuset whose lists hold something isn't called empty.
+	cpus, _ := os.ReadFile("/sys/fs/cgroup/cpuset/cpuset.cpus")
+	if c := d.check(t, "cgroup-cpuset"); strings.TrimSpace(string(cpus)) != "" && c.State != "works" {
+		t.Errorf("cpuset.cpus is %q: %+v", cpus, c)
 	}
 	if c := d.check(t, "tun"); c.State != "works" && unix.Access("/dev/net/tun", unix.F_OK) == nil {
 		t.Errorf("%+v", c)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -137,6 +138,22 @@ func TestNamespaceLimit(t *testing.T) {
 	// containers/bubblewrap#331: one user namespace is enough, whoever the program's user is.
 	r := inMounts(t, `echo 1 >/proc/sys/user/max_user_namespaces && exec "$0" run --map single --rootfs "$1" -- true`)
 	r.ok(t)
+}
+
+// containers/bubblewrap#701, HKUDS/nanobot#4249: that no container can be made here is told apart from a program that
+// fails with the same code, and nobody has to read a text for it.
+func TestNoContainerHere(t *testing.T) {
+	for kind, lane := range map[string]string{"user": "host", "net": "child"} {
+		to := t.TempDir() + "/result"
+		inMounts(t, `echo 0 >/proc/sys/user/max_`+kind+`_namespaces && exec "$0" run --map single --rootfs "$1" --result `+to+` -- sh -c "exit 125"`).exits(t, 125)
+		var res result
+		if err := json.Unmarshal([]byte(read(t, to)), &res); err != nil {
+			t.Fatal(err)
+		}
+		if res.Started || res.Error == nil || res.Error.Reason != "step" || res.Error.Lane != lane || res.Error.Errno != "ENOSPC" {
+			t.Errorf("%s: %+v", kind, res)
+		}
+	}
 }
 
 // opencontainers/runc#3666, #831: the process limit. In a user namespace of its own nobody else's processes count.

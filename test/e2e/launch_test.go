@@ -142,6 +142,7 @@ type resultCgroup struct {
 		Limit    string
 	}
 	OOMKills int `json:"oom_kills"`
+	Warnings []string
 }
 
 type resultMaps struct {

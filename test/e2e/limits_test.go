@@ -107,6 +107,9 @@ func refusedLimits(t *testing.T, run limited, words ...string) {
 		if r.exits(t, 0); r.out != "ran\n" || !strings.Contains(r.err, "can't be in force") {
 			t.Errorf("%s, try: %+v", flag, r)
 		}
+		if strings.Count(r.err, "in force") != 1 || len(res.Cgroup.Warnings) != 1 {
+			t.Errorf("%s, try: told once, and in the result: %+v, %+v", flag, r, res.Cgroup)
+		}
 		if l := res.Cgroup.Limits; len(l) != 1 || l[0].State != "not in force" || l[0].Cause == "" {
 			t.Errorf("%s, try: %+v", flag, res.Cgroup)
 		}
@@ -228,6 +231,42 @@ func TestRootLimitsV1(t *testing.T) {
 	r, _ = userRun(t, "true", "--memory", "64m", "--cgroup", "rw", "--cgroup-parent", "wolffia-e2e")
 	if r.exits(t, 125); !strings.Contains(r.err, "cgroup v2") {
 		t.Errorf("--cgroup rw on v1: %+v", r)
+	}
+	noGroupsLeft(t)
+}
+
+// Without a pid namespace nothing ends what the first process started. It is told by its number, the program's exit
+// code stays the program's, and the cgroup goes with a later start. It isn't mistaken for a failure of the launcher.
+func TestRootLimitsOutlived(t *testing.T) {
+	delegate(t, "memory", "pids")
+	word := token()
+	flags := []string{"--memory", "64m", "--cgroup-parent", "wolffia-e2e"}
+	r, res := userRun(t, "sleep "+word+" >/dev/null 2>&1 </dev/null & echo $!; exit 4", append(flags, "--share", "pid")...)
+	if r.exits(t, 4); !strings.Contains(r.err, "live on") || !strings.Contains(r.err, "kill "+strings.TrimSpace(r.out)) || !strings.Contains(strings.Join(res.Notes, "\n"), "live on") {
+		t.Errorf("%+v, %q", r, res.Notes)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(r.out))
+	if err != nil {
+		t.Fatalf("%+v", r)
+	}
+	unix.Kill(pid, unix.SIGKILL)
+	eventually(t, "it ends", func() bool { return len(having(word)) == 0 })
+	r, _ = userRun(t, "true", flags...)
+	r.exits(t, 0)
+	noGroupsLeft(t)
+}
+
+// A fork that an outer pids.max refused isn't laid at the container's own door.
+func TestRootLimitsOuterPids(t *testing.T) {
+	delegate(t, "pids")
+	for line := range strings.Lines(read(t, "/proc/self/cgroup")) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); f[1] == "pids" {
+			write(t, filepath.Join("/sys/fs/cgroup/pids", f[2], "wolffia-e2e/pids.max"), "12", 0o644)
+		}
+	}
+	r, res := userRun(t, "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 0.2 & done; wait", "--pids-limit", "500", "--cgroup-parent", "wolffia-e2e")
+	if !strings.Contains(r.err, "an outer limit is tighter") || !strings.Contains(r.err, "pids.max of another cgroup") || strings.Contains(r.err, "pids.max of this container") || len(res.Cgroup.Warnings) != 1 {
+		t.Errorf("%+v, %+v", r, res.Cgroup)
 	}
 	noGroupsLeft(t)
 }

@@ -309,8 +309,17 @@ func TestVMCgroupView(t *testing.T) {
 	if r.out != "0::/\nmax\n0::/x\nkept\n137\n" {
 		t.Errorf("rw: %+v", r)
 	}
+	// It needs no limit beside it.
+	if r, _ = here(t, "cat /proc/self/cgroup && mkdir /sys/fs/cgroup/x && echo made", "--cgroup", "rw"); r.out != "0::/\nmade\n" {
+		t.Errorf("rw without a limit: %+v", r)
+	}
+	// A value as people write it, and a protection of which the cgroup above has none to give.
+	r, res := here(t, "cat /sys/fs/cgroup/memory.high", "--cgroup-conf", "memory.high=32M", "--memory-low", "16m")
+	if r.exits(t, 0); r.out != "33554432\n" || len(res.Cgroup.Warnings) != 1 || !strings.Contains(r.err, "no more is kept than /sys/fs/cgroup/") {
+		t.Errorf("%+v, %+v", r, res.Cgroup)
+	}
 	// A group of processes ends as one.
-	r, res := here(t, allocate(200)+"; echo alive", append(flags, "--oom-group")...)
+	r, res = here(t, allocate(200)+"; echo alive", append(flags, "--oom-group")...)
 	if r.exits(t, 137); r.out != "" || res.Cgroup.Death.Reason != "oom" {
 		t.Errorf("--oom-group: %+v, %+v", r, res.Cgroup)
 	}
