@@ -80,7 +80,8 @@ func (c *compiler) legacyBase(h *Hierarchy) (chain []Folder, left []string, r *R
 }
 
 func (c *compiler) legacyBuild(chain []Folder, left []string, limits Limits) {
-	g := Planned{Placement: V1, Version: 1, Base: chain[0].Path, Path: chain[0].Path + "/" + c.name, Outer: outerMemory(chain, "memory.limit_in_bytes")}
+	g := Planned{Placement: V1, Version: 1, Base: chain[0].Path, Path: chain[0].Path + "/" + c.name,
+		Outer: outerMemory(chain, "memory.limit_in_bytes"), Least: leastMemory(chain, "memory.limit_in_bytes")}
 	c.folder(g.Path)
 	c.writes(limits, 1, g.Path, chain)
 	if g.Birth = g.Path; c.wish.Writable {

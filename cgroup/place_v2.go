@@ -198,9 +198,19 @@ func outerMemory(above []Folder, file string) []string {
 	return list
 }
 
+// leastMemory is the least of them, in bytes.
+func leastMemory(above []Folder, file string) (least uint64) {
+	for _, f := range above {
+		if value, ok := f.Values[file]; ok && limiting(file, value) && (least == 0 || number(value) < least) {
+			least = number(value)
+		}
+	}
+	return least
+}
+
 // build adds the steps for a site.
 func (c *compiler) build(s *site, limits Limits) {
-	g := Planned{Placement: s.placement, Version: 2, Base: s.base, Path: s.base + "/" + c.name, Enabled: s.enable, Outer: outerMemory(s.above, "memory.max")}
+	g := Planned{Placement: s.placement, Version: 2, Base: s.base, Path: s.base + "/" + c.name, Enabled: s.enable, Outer: outerMemory(s.above, "memory.max"), Least: leastMemory(s.above, "memory.max")}
 	if s.base == ScopePath {
 		c.step(c.scopeStep())
 	}

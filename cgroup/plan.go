@@ -58,6 +58,7 @@ type Planned struct {
 	Leaf      string    `json:"leaf,omitempty"`    // where the launcher moves itself
 	Enabled   []string  `json:"enabled,omitempty"` // controllers that we enable in Base
 	Outer     []string  `json:"outer,omitempty"`   // files of memory limits above
+	Least     uint64    `json:"least,omitempty"`   // of them, in bytes; 0: there is none
 }
 
 // A Plan is what will be done for the limits, and what can't be. It is for one

@@ -87,13 +87,21 @@ const minMemory = 512
 // checkMemory is due when the child's lane is complete.
 func (c *compiler) checkMemory() error {
 	least := uint64((minMemory + len(c.child)) * os.Getpagesize())
+	const tooLittle = "a start itself takes kernel memory, and the kernel would kill the launcher, whose memory the child shares until its execve"
+	if c.cgroup != nil {
+		for _, g := range c.cgroup.Groups {
+			if g.Least > 0 && g.Least < least {
+				return &RequestError{"a cgroup in " + g.Base, "a memory limit there or above it is " + cgroup.SizeText(g.Least) + "; " + tooLittle,
+					"choose another --cgroup-parent, or raise the limit to " + cgroup.SizeText(least)}
+			}
+		}
+	}
 	for _, l := range c.limits {
 		if l.Key != "memory.max" || len(l.V2) == 0 {
 			continue
 		}
 		if n, err := strconv.ParseUint(l.V2[0].Value, 10, 64); err == nil && n < least {
-			return &RequestError{l.Asked, "a start itself takes kernel memory, and the kernel would kill the launcher, whose memory the child shares until its execve",
-				"give it at least " + cgroup.SizeText(least)}
+			return &RequestError{l.Asked, tooLittle, "give it at least " + cgroup.SizeText(least)}
 		}
 	}
 	return nil

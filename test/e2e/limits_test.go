@@ -143,6 +143,10 @@ func TestRootLimitsTooSmall(t *testing.T) {
 	}
 	r, _ := userRun(t, "true", "--memory", "4m", "--cgroup-parent", "wolffia-e2e")
 	r.exits(t, 0)
+	// Nor one that lies above.
+	write(t, delegated(t, "memory")+"/memory.limit_in_bytes", "1048576", 0o644)
+	r, _ = userRun(t, "true", "--memory", "64m", "--cgroup-parent", "wolffia-e2e")
+	r.refused(t, "a memory limit there or above it is 1 MiB", "--cgroup-parent")
 	noGroupsLeft(t)
 }
 
@@ -151,16 +155,8 @@ func delegate(t *testing.T, controllers ...string) {
 	t.Helper()
 	need(t, os.Getuid() == 0, "root")
 	uid, gid := userIDs(t)
-	own := read(t, "/proc/self/cgroup")
 	for _, controller := range controllers {
-		dir := ""
-		for line := range strings.Lines(own) {
-			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-			if slices.Contains(strings.Split(f[1], ","), controller) {
-				dir = filepath.Join("/sys/fs/cgroup", controller, f[2], "wolffia-e2e")
-			}
-		}
-		need(t, dir != "", "a v1 hierarchy of "+controller)
+		dir := delegated(t, controller)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -175,6 +171,18 @@ func delegate(t *testing.T, controllers ...string) {
 			}
 		}
 	}
+}
+
+// delegated is that folder.
+func delegated(t *testing.T, controller string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, "/proc/self/cgroup")) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); slices.Contains(strings.Split(f[1], ","), controller) {
+			return filepath.Join("/sys/fs/cgroup", controller, f[2], "wolffia-e2e")
+		}
+	}
+	need(t, false, "a v1 hierarchy of "+controller)
+	return ""
 }
 
 func userIDs(t testing.TB) (uid, gid int) {
@@ -259,11 +267,7 @@ func TestRootLimitsOutlived(t *testing.T) {
 // A fork that an outer pids.max refused isn't laid at the container's own door.
 func TestRootLimitsOuterPids(t *testing.T) {
 	delegate(t, "pids")
-	for line := range strings.Lines(read(t, "/proc/self/cgroup")) {
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); f[1] == "pids" {
-			write(t, filepath.Join("/sys/fs/cgroup/pids", f[2], "wolffia-e2e/pids.max"), "12", 0o644)
-		}
-	}
+	write(t, delegated(t, "pids")+"/pids.max", "12", 0o644)
 	r, res := userRun(t, "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 0.2 & done; wait", "--pids-limit", "500", "--cgroup-parent", "wolffia-e2e")
 	if !strings.Contains(r.err, "an outer limit is tighter") || !strings.Contains(r.err, "pids.max of another cgroup") || strings.Contains(r.err, "pids.max of this container") || len(res.Cgroup.Warnings) != 1 {
 		t.Errorf("%+v, %+v", r, res.Cgroup)

@@ -313,6 +313,13 @@ func TestVMCgroupView(t *testing.T) {
 	if r, _ = here(t, "cat /proc/self/cgroup && mkdir /sys/fs/cgroup/x && echo made", "--cgroup", "rw"); r.out != "0::/\nmade\n" {
 		t.Errorf("rw without a limit: %+v", r)
 	}
+	// A launcher inside has limits of its own to give, once the shell is out of the way as the refusal says.
+	nested := `/mnt/wolffia run --map host --share pid --share net --rootfs /root.ro --memory 32m --pids-limit 10 --cgroup ro -- cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/pids.max`
+	r, _ = here(t, nested+`; mkdir /sys/fs/cgroup/shell && echo $$ >/sys/fs/cgroup/shell/cgroup.procs && `+nested, "--memory", "128m", "--cgroup", "rw",
+		"-v", filepath.Dir(wolffia)+":/mnt:ro", "-v", rootfs+":/root.ro:ro")
+	if !strings.Contains(r.err, "mkdir /sys/fs/cgroup/shell && echo $$ >/sys/fs/cgroup/shell/cgroup.procs") || r.out != "33554432\n10\n" {
+		t.Errorf("a launcher inside: %+v", r)
+	}
 	// A value as people write it, and a protection of which the cgroup above has none to give.
 	r, res := here(t, "cat /sys/fs/cgroup/memory.high", "--cgroup-conf", "memory.high=32M", "--memory-low", "16m")
 	if r.exits(t, 0); r.out != "33554432\n" || len(res.Cgroup.Warnings) != 1 || !strings.Contains(r.err, "no more is kept than /sys/fs/cgroup/") {
