@@ -21,6 +21,9 @@ func TestOpenFiltered(t *testing.T) {
 		again(t, "TestInnerNoPidfd", "WOLFFIA_TEST_FILTER=pidfd_open="+errno+",pidfd_send_signal="+errno+",waitid="+errno+",kill=EIO")
 		again(t, "TestInnerSilent", "WOLFFIA_TEST_FILTER=waitid="+errno)
 	}
+	for _, errno := range []string{"ENOSYS", "EPERM", "ENOTTY", "EINVAL"} { // the last two are kernels' before 6.11
+		again(t, "TestInnerSilent", "WOLFFIA_TEST_FILTER=ioctl="+errno)
+	}
 	// glibc's pthread_create(3) of a test with the race detector wants ENOSYS, as every threaded program does
 	again(t, "TestInnerNoClone3", "WOLFFIA_TEST_FILTER=clone3=ENOSYS")
 	again(t, "TestInnerNoCloneAtAll", "WOLFFIA_TEST_FILTER=clone3=ENOSYS,clone=EPERM")

@@ -15,14 +15,14 @@ import (
 // calls are those that filters of outer sandboxes refuse.
 var calls = map[string]uint32{"capset": unix.SYS_CAPSET, "clone": unix.SYS_CLONE, "clone3": unix.SYS_CLONE3,
 	"close_range": unix.SYS_CLOSE_RANGE, "fsconfig": unix.SYS_FSCONFIG, "fsetxattr": unix.SYS_FSETXATTR,
-	"fsmount": unix.SYS_FSMOUNT, "fsopen": unix.SYS_FSOPEN, "keyctl": unix.SYS_KEYCTL, "kill": unix.SYS_KILL,
+	"fsmount": unix.SYS_FSMOUNT, "fsopen": unix.SYS_FSOPEN, "ioctl": unix.SYS_IOCTL, "keyctl": unix.SYS_KEYCTL, "kill": unix.SYS_KILL,
 	"mount": unix.SYS_MOUNT, "mount_setattr": unix.SYS_MOUNT_SETATTR, "move_mount": unix.SYS_MOVE_MOUNT,
 	"open_tree": unix.SYS_OPEN_TREE, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR, "openat2": unix.SYS_OPENAT2,
 	"pidfd_open": unix.SYS_PIDFD_OPEN, "pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL, "pipe2": unix.SYS_PIPE2,
 	"pivot_root": unix.SYS_PIVOT_ROOT, "ptrace": unix.SYS_PTRACE, "sethostname": unix.SYS_SETHOSTNAME,
 	"setsid": unix.SYS_SETSID, "umount2": unix.SYS_UMOUNT2, "unshare": unix.SYS_UNSHARE, "waitid": unix.SYS_WAITID}
 
-var errnos = map[string]unix.Errno{"EIO": unix.EIO, "ENOSYS": unix.ENOSYS, "EPERM": unix.EPERM}
+var errnos = map[string]unix.Errno{"EINVAL": unix.EINVAL, "EIO": unix.EIO, "ENOTTY": unix.ENOTTY, "ENOSYS": unix.ENOSYS, "EPERM": unix.EPERM}
 
 // Install has each named call answered with an errno, in every thread of this
 // process and in its children: "clone3=ENOSYS,ptrace=EPERM". waitid is refused
