@@ -51,7 +51,7 @@ func (p *Pool) take() (x opening, news chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.ready) - 1
-	if last < p.size-p.size/4-1 {
+	if p.size-last >= max(1, p.size/4) { // what is missing when this one is taken
 		p.wake()
 	}
 	switch {

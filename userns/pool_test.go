@@ -154,30 +154,17 @@ func TestPoolFailures(t *testing.T) {
 	}
 }
 
-// The refilling begins when a quarter has been taken, and not when the pool is empty.
+// The refilling begins when a quarter has been taken: not before, and not when the pool is empty.
 func TestPoolRefills(t *testing.T) {
-	defer leaks(t)()
-	o := newOpener(t)
-	defer o.Close()
-	m := prepare(t, o)
-	p, err := o.NewPool(8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if err := p.Fill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		fd, err := p.OpenRaw(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeFD(&fd)
-	}
-	for end := time.Now().Add(5 * time.Second); p.Ready() < 8; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d are ready", p.Ready())
+	for size, quarter := range map[int]int{1: 1, 2: 1, 3: 1, 8: 2, 64: 16} {
+		p := &Pool{size: size, ready: make([]opening, size), need: make(chan struct{}, 1)}
+		for taken := 1; taken <= quarter; taken++ {
+			if _, _, err := p.take(); err != nil {
+				t.Fatal(err)
+			}
+			if woken := len(p.need) > 0; woken != (taken == quarter) {
+				t.Errorf("%d of %d are taken, and the refilling is woken: %v", taken, size, woken)
+			}
 		}
 	}
 }
