@@ -55,7 +55,7 @@ func NewFDWay(name, dir string) (*FDWay, error) {
 	case "pool":
 		return pool(64, true)
 	case "pool-sustained":
-		return pool(64, false)
+		return pool(4, false) // far fewer than a round takes, or the rate would be that of the pauses between
 	case "helpers":
 		return OpenedByHelpers()
 	}
