@@ -265,8 +265,12 @@ func (c *Noop) killUnsignalled(err error) error {
 // memory is shared no more, and the Noop must not be used again. If a context
 // ends first, the child is still to be reaped, by another Reap.
 func (c *Noop) Reap(ctx context.Context) error {
+	options := unix.WNOHANG
+	if ctx.Done() == nil {
+		options = 0 // a context that never ends needs no looks at it
+	}
 	for {
-		err := c.tryReap()
+		err := c.tryReap(options)
 		if err != unix.EAGAIN {
 			return err
 		}
@@ -277,9 +281,9 @@ func (c *Noop) Reap(ctx context.Context) error {
 	}
 }
 
-// tryReap is one look: EAGAIN while the child has not ended.
-func (c *Noop) tryReap() error {
-	_, err := waitid(unix.P_PIDFD, c.pidfd, unix.WNOHANG)
+// tryReap is one look, with WNOHANG: EAGAIN while the child has not ended.
+func (c *Noop) tryReap(options int) error {
+	_, err := waitid(unix.P_PIDFD, c.pidfd, options)
 	switch err {
 	case unix.EAGAIN:
 		return err
