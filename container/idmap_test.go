@@ -85,6 +85,24 @@ func TestIDMapOwnMapRefused(t *testing.T) {
 	}
 }
 
+// Mounts with the same map share a namespace, and those whose gids alone differ don't.
+func TestIDMapOwnMaps(t *testing.T) {
+	c := planCaseOf("", rootFacts(), folderRoot, userns.Auto)
+	for _, gid := range []uint32{1000500, 1000500, 1000600} {
+		c.spec.Mounts = append(c.spec.Mounts, specs.Mount{Destination: "/d", Source: "/src", Options: []string{"bind", "idmap"},
+			UIDMappings: []specs.LinuxIDMapping{{HostID: 1000500, Size: 10}}, GIDMappings: []specs.LinuxIDMapping{{HostID: gid, Size: 10}}})
+	}
+	var made []string
+	for _, h := range c.compile(t).Host {
+		if h.Op == nsexec.OpUserns {
+			made = append(made, h.UIDMap+h.GIDMap)
+		}
+	}
+	if len(made) != 2 || made[0] != "0 1000500 10\n0 1000500 10\n" || made[1] != "0 1000500 10\n0 1000600 10\n" {
+		t.Errorf("%q", made)
+	}
+}
+
 // The fds that the child keeps must not meet those that it inherits.
 func TestIDMapTooMany(t *testing.T) {
 	c := planCaseOf("", rootFacts(), folderRoot, userns.Auto)

@@ -98,13 +98,14 @@ func TestRootIDMapBundle(t *testing.T) {
 		b := bundle(t, func(spec map[string]any) {
 			const container = `[{"containerID":0,"hostID":600000,"size":1000}]`
 			at(spec, "linux")["uidMappings"], at(spec, "linux")["gidMappings"] = decodeJSON(t, container), decodeJSON(t, container)
-			own := `[{"containerID":0,"hostID":600000,"size":1},{"containerID":7,"hostID":600003,"size":2}]`
-			spec["mounts"] = append(spec["mounts"].([]any), decodeJSON(t, `{"destination":"/mnt","source":"/mnt","options":`+test.options+`,"uidMappings":`+own+`,"gidMappings":`+own+`}`))
-			at(spec, "process.user")["uid"], at(spec, "process.user")["gid"] = 3, 4
+			const ownUID = `[{"containerID":0,"hostID":600000,"size":1},{"containerID":7,"hostID":600003,"size":2}]`
+			const ownGID = `[{"containerID":0,"hostID":600000,"size":1},{"containerID":8,"hostID":600005,"size":1}]`
+			spec["mounts"] = append(spec["mounts"].([]any), decodeJSON(t, `{"destination":"/mnt","source":"/mnt","options":`+test.options+`,"uidMappings":`+ownUID+`,"gidMappings":`+ownGID+`}`))
+			at(spec, "process.user")["uid"], at(spec, "process.user")["gid"] = 3, 5
 			setArgs(spec, "sh", "-c", "stat -c %u:%g /mnt/of7; stat -c %u /mnt/sub/seven; touch /mnt/new; echo shared $(grep -c shared: /proc/self/mountinfo)")
 		})
 		script := `mount --bind ` + dir + ` /mnt && mount --make-shared /mnt && mkdir -p /mnt/sub && mount -t tmpfs s /mnt/sub && touch /mnt/sub/seven && chown 7 /mnt/sub/seven && rm -f /mnt/new && "$0" run --bundle ` + b + `; stat -c %u:%g /mnt/new /mnt/of7`
-		want := "3:4\n" + test.below + "\n" + test.seen + "\n7:8\n7:8\n"
+		want := "3:5\n" + test.below + "\n" + test.seen + "\n7:8\n7:8\n"
 		if r := asHostRoot(t, script); r.out != want || r.err != "" {
 			t.Errorf("%s: %+v, want %q", test.options, r, want)
 		}
