@@ -2,8 +2,8 @@
 # as-user.sh COMMAND [ARG...]
 #
 # Root runs COMMAND as the ordinary user (wolffia-test, or $WOLFFIA_TEST_USER) the way a login would: that user's
-# groups, no capabilities, no fds but 0, 1 and 2, and an environment of nothing but the account's own variables,
-# WOLFFIA_* and Go's run-time settings. Anybody else just runs COMMAND.
+# groups, no capabilities, no fds but 0, 1 and 2, no signal ignored (by nohup, say), and an environment of nothing but the
+# account's own variables, WOLFFIA_* and Go's run-time settings. Anybody else just runs COMMAND.
 #
 # It is also what `go test -exec` is given. Go builds a test into a folder that only root can enter, so a *.test
 # is copied to $WOLFFIA_TEST_WORK first. Every step is an exec: the test keeps the pid that go waits for, may
@@ -42,4 +42,4 @@ for fd in /proc/self/fd/*; do
 done
 
 exec setpriv --reuid "$uid" --regid "$gid" --init-groups --inh-caps=-all --ambient-caps=-all \
-	env -i "${environment[@]}" "$@"
+	env --default-signal -i "${environment[@]}" "$@"
