@@ -65,6 +65,7 @@ func TestPlanGolden(t *testing.T) {
 		}, Wish{}},
 		{"v2-writable", "v2-delegated", nil, Wish{Writable: true}},
 		{"systemd-user", "systemd-user", nil, Wish{}},
+		{"systemd-writable", "systemd-user", nil, Wish{Writable: true}},
 		{"systemd-direct", "systemd-user", nil, Wish{Manager: Direct}},
 		{"login-session", "login-session", nil, Wish{}},
 		// systemd/systemd#3500

@@ -148,6 +148,9 @@ func (c *compiler) scope(h *Hierarchy, need []string) (*site, *Refusal) {
 	if bus.Manager == "system" {
 		s.placement = SystemdSystem
 	}
+	if c.wish.Writable {
+		s.enable = toGiveOn(need, bus.Chain)
+	}
 	if len(bus.Chain) > 0 {
 		for _, controller := range need {
 			if !contains(bus.Chain[0].Controllers, controller) {
@@ -271,6 +274,19 @@ func (c *compiler) scopeStep() Step {
 	argv := []string{c.facts.Scope, "--" + c.facts.Bus.Manager, "--unit", unit, "--pid", fmt.Sprint(c.facts.PID), "--socket", c.facts.Bus.Socket}
 	return Step{Name: "ask systemd for a scope", Op: OpScope, Path: c.facts.Scope, Argv: argv, Man: "org.freedesktop.systemd1(5)",
 		Why: "StartTransientUnit with Delegate=yes: only systemd may move the launcher there, and what is below is ours"}
+}
+
+// toGiveOn adds to what the limits need what every systemd delegates and the
+// container may want to give on, as far as the manager has it.
+func toGiveOn(need []string, manager []Folder) []string {
+	list := slices.Clone(need)
+	for _, controller := range []string{"cpu", "memory", "pids"} {
+		if len(manager) > 0 && contains(manager[0].Controllers, controller) {
+			list = append(list, controller)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // available are the controllers that a folder made here has.
