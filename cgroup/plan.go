@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"strings"
+
 	"wolffia.dev/nsexec"
 )
 

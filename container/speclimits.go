@@ -29,8 +29,7 @@ func specLimits(spec *specs.Spec) (*limitsOf, error) {
 }
 
 // probeCgroups looks at the control groups, if the container is to have one of its
-// own, or if all facts are wanted. What killed launchers left is removed on the
-// way.
+// own, or if all facts are wanted.
 func (f *Facts) probeCgroups(spec *specs.Spec, o *Options) error {
 	limits, err := specLimits(spec)
 	if err != nil {

@@ -4,9 +4,8 @@
 //
 // # Theory of operation
 //
-// The namespace is made by the child with unshare(2), not by clone3, and takes
-// longer than all the others together: so the launcher doesn't wait for it and
-// begins to write the id maps.
+// The namespace is made by the child with unshare(2), not by clone3: it takes
+// longer than all the others together, and the launcher works on meanwhile.
 //
 // When, isn't free. unshare(2) doesn't need the maps, so it could overlap with
 // the helpers that write them. But the files of a network namespace in /proc/net

@@ -60,8 +60,8 @@ Read: mount(8), user_namespaces(7), xattr(7).`},
 The container gets a network namespace of its own with nothing but lo, which is up. The files of a network
 namespace in /proc/net and /sys/class/net belong to whoever was root in its user namespace when it was made, and
 to nobody for ever if there was none. So it is made after the maps, though it could be made while set-uid helpers
-write them: whose those files are must not depend on which process was faster. --share net leaves the host's network in place; then /sys is the host's too. Drivers
-that reach the outside aren't built yet.
+write them: whose those files are must not depend on which process was faster. --share net leaves the host's
+network in place; then /sys is the host's too. Drivers that reach the outside aren't built yet.
 Read: network_namespaces(7).`},
 		{"exe", `/proc/self/exe and the launcher's binary (CVE-2019-5736).
 Until execve, /proc/self/exe of the child is the launcher's own binary. A program whose #! line or loader leads
