@@ -90,7 +90,7 @@ func measure(p Program) (words, bytes int) {
 			case KindStr:
 				bytes += align(len(a.Text)+1, 8)
 			case KindBytes:
-				bytes += align(len(a.data()), 8)
+				bytes += align(len(a.data()), 8) + align(len(a.inner()), 8)
 				for _, r := range a.refs() {
 					bytes += align(len(r)+1, 8)
 				}
@@ -143,6 +143,11 @@ func (a *arena) argument(arg Arg, data *[]byte) uintptr {
 		}
 		if len(at) == 0 {
 			return address(a.word(0))
+		}
+		if inner := arg.inner(); len(inner) > 0 {
+			block := take(len(inner), data)
+			copy(block, inner)
+			*(*uint64)(unsafe.Pointer(&at[8*arg.Memory.At])) = uint64(address(&block[0]))
 		}
 		return address(a.word(uint64(uintptr(unsafe.Pointer(&at[0])))))
 	}

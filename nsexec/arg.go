@@ -34,6 +34,9 @@ type Memory struct {
 	Data []byte
 	Refs []string // strings whose addresses fill Data, with NULL behind them: argv
 	form func([]byte) string
+
+	Inner []byte // a second block, whose address is put into Data's 64-bit word number At
+	At    int
 }
 
 // Int is a plain number.
@@ -96,6 +99,13 @@ func (a Arg) data() []byte {
 		return nil
 	}
 	return a.Memory.Data
+}
+
+func (a Arg) inner() []byte {
+	if a.Memory == nil {
+		return nil
+	}
+	return a.Memory.Inner
 }
 
 func (a Arg) refs() []string {

@@ -64,6 +64,11 @@
 // the pidfd, which belongs to the [Process]. Everything else that a start opens
 // it closes before it returns.
 //
+// What the child makes inside its namespaces for somebody outside, it hands over
+// on a socket pair (OpSocket, [Sendfds]) to a [Network], which OpNetwork starts.
+// Behind OpNetwork neither end is the launcher's: a child that dies is the end of
+// file that the Network sees.
+//
 // # Gates and the death of the launcher
 //
 // A gate is a read of one byte from the lifeline. If the launcher dies, the

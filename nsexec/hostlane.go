@@ -19,6 +19,12 @@ func (l *launch) do(ctx context.Context, h HostStep) (int64, error) {
 		return l.pipe()
 	case OpOpenTree:
 		return l.openTree(h)
+	case OpSocket:
+		return l.socket()
+	case OpNetwork:
+		return 0, l.network(ctx)
+	case OpReady:
+		return 0, l.ready(ctx)
 	case OpCgroup:
 		return 0, l.cgroup(ctx, h)
 	case OpClone:

@@ -24,13 +24,20 @@ func (l *launch) openTree(h HostStep) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(low)
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, HighFD)
+	fd, err := moveAbove(low)
 	if err != nil {
-		return 0, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+		return 0, err
 	}
 	l.inputs[h.Save] = uint64(fd)
 	return int64(fd), nil
+}
+
+// moveAbove gives a fd that the child inherits a number from HighFD on. The old
+// one is closed in any case.
+func moveAbove(low int) (int, error) {
+	defer unix.Close(low)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, HighFD)
+	return fd, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 }
 
 var errNoOpener = errors.New("the plan has no OpenUserns (this is a bug)")

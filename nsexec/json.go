@@ -17,6 +17,7 @@ import (
 //	{"str": "/proc"}                               a string
 //	{"slot": "root"}                               an earlier step's result
 //	{"bytes": "{…}", "data": "base64"}             a structure: its meaning, its bytes in native order
+//	  with "inner": "base64", "at": 4              and a block whose address is its 64-bit word 4
 //	{"strs": ["sh", "-c", "…"]}                    argv, envp
 //
 // and a policy is absent (any error ends the child), {"allow": ["EINVAL"],
@@ -97,6 +98,8 @@ type argJSON struct {
 	Slot  string   `json:"slot,omitempty"`
 	Bytes *string  `json:"bytes,omitempty"`
 	Data  []byte   `json:"data,omitempty"`
+	Inner []byte   `json:"inner,omitempty"`
+	At    int      `json:"at,omitempty"`
 	Strs  []string `json:"strs,omitempty"`
 }
 
@@ -115,6 +118,9 @@ func (a Arg) MarshalJSON() ([]byte, error) {
 		j.Bytes, j.Strs = &text, a.refs()
 	case a.Kind == KindBytes:
 		j.Bytes, j.Data = &text, a.data()
+		if j.Inner = a.inner(); len(j.Inner) > 0 {
+			j.At = a.Memory.At
+		}
 	default:
 		v := int64(a.Value)
 		j.Int = &v
@@ -144,6 +150,7 @@ func (a *Arg) UnmarshalJSON(data []byte) error {
 		}
 	case j.Bytes != nil:
 		*a = Bytes(*j.Bytes, j.Data)
+		a.Memory.Inner, a.Memory.At = j.Inner, j.At
 	default:
 		return fmt.Errorf("nsexec: an argument of no known form: %.80s", data)
 	}

@@ -13,6 +13,7 @@ type launch struct {
 	report   *Report
 	inputs   map[string]uint64 // slots of the host lane: fds that the child inherits
 	lifeline int               // the pipe's write end, ours
+	handover int               // our end of the socket pair, until the Network has it
 	arena    *arena
 	child    *Process
 	programs []*program // started by OpExec, not yet joined
@@ -22,7 +23,7 @@ type launch struct {
 }
 
 func newLaunch(s *Spawner, plan *Plan) *launch {
-	return &launch{spawner: s, plan: plan, lifeline: -1, inputs: map[string]uint64{}, unwatch: func() bool { return true },
+	return &launch{spawner: s, plan: plan, lifeline: -1, handover: -1, inputs: map[string]uint64{}, unwatch: func() bool { return true },
 		report: &Report{Host: make([]Result, len(plan.Host)), Clock: StartClock()}}
 }
 
@@ -73,6 +74,7 @@ func (l *launch) close() {
 		unix.Close(l.lifeline)
 		l.lifeline = -1
 	}
+	closeAll(l.handover)
 	for _, fd := range l.inputs {
 		unix.Close(int(fd))
 	}

@@ -31,6 +31,10 @@ type Plan struct {
 	// package cgroup knows how. A plan without either needs none.
 	Cgroup Cgroup `json:"-"`
 
+	// Network does the OpNetwork and OpReady steps; package container knows how. A plan
+	// without them needs none.
+	Network Network `json:"-"`
+
 	// Fault, if not nil, makes one step fail. For tests.
 	Fault *Fault `json:"fault,omitempty"`
 }
@@ -46,6 +50,16 @@ type Cgroup interface {
 	Move(child int) (note string, err error)
 }
 
+// A Network is a process of its own that gives the child's network namespace its
+// network, from outside.
+type Network interface {
+	// Start executes it beside the child. On handover, which is lent, it receives what
+	// the child made for it inside the namespace.
+	Start(ctx context.Context, handover int, child *Process) error
+	// Ready waits until the network is there, or for the reason why it isn't.
+	Ready(ctx context.Context) error
+}
+
 // A UsernsOpener makes a user namespace with these maps, written as for
 // /proc/PID/uid_map and gid_map, and gives an fd of it away, close-on-exec.
 type UsernsOpener func(ctx context.Context, uidMap, gidMap string) (fd int, err error)
@@ -53,12 +67,17 @@ type UsernsOpener func(ctx context.Context, uidMap, gidMap string) (fd int, err 
 // Gates, in the order in which a child can meet them.
 const (
 	GateMaps        = "maps"        // the id maps are written
+	GateNetwork     = "network"     // the network is there
 	GateCredentials = "credentials" // no other start needs our dumpable flag now
 )
 
 // Lifeline is the slot of the pipe's read end: the child reads one byte from
 // it for each gate, and end of file when the launcher is gone.
 const Lifeline = "lifeline"
+
+// Handover is the slot of the child's end of the socket on which it hands fds to
+// the Network.
+const Handover = "handover"
 
 // ChildPID stands for the child's pid in host steps' paths and arguments.
 const ChildPID = "CHILD"
@@ -71,6 +90,9 @@ const (
 	OpOpenTree HostOp = "opentree" // clone the mount at Path into slot Save; Flags: AT_RECURSIVE
 	OpUserns   HostOp = "userns"   // make a user namespace with UIDMap and GIDMap, an fd of it into slot Save
 	OpCgroup   HostOp = "cgroup"   // step number Number of the child's control group; Data prints it
+	OpSocket   HostOp = "socket"   // make the socket pair of Handover
+	OpNetwork  HostOp = "network"  // start the Network: the program Path; Data tells what it is asked for
+	OpReady    HostOp = "ready"    // wait until the Network is there
 	OpClone    HostOp = "clone"    // make the child, with clone flags Flags; CLONE_INTO_CGROUP: in Plan.Cgroup
 	OpWrite    HostOp = "write"    // write Data to Path
 	OpExec     HostOp = "exec"     // start the program Argv, without waiting
@@ -113,6 +135,12 @@ func (h HostStep) String() string {
 	switch h.Op {
 	case OpPipe:
 		return Lifeline + " = pipe2(O_CLOEXEC)"
+	case OpSocket:
+		return Handover + " = socketpair(AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0)"
+	case OpNetwork:
+		return "execve(" + strconv.Quote(h.Path) + ") in a child of its own, asked for " + h.Data
+	case OpReady:
+		return "recvmsg: wait for the answer of " + h.Data
 	case OpOpenTree:
 		return h.Save + " = open_tree(AT_FDCWD, " + strconv.Quote(h.Path) + ", " + OpenTreeFlags.Text(cloneTree|h.Flags) + ")"
 	case OpUserns:

@@ -30,6 +30,9 @@ func rawCall(s Step, slots map[string]uint64) int64 {
 			for k, ref := range a.refs() {
 				*(*uint64)(unsafe.Pointer(&data[8*k])) = uint64(pointer(cString(ref)))
 			}
+			if inner := a.inner(); len(inner) > 0 {
+				*(*uint64)(unsafe.Pointer(&data[8*a.Memory.At])) = uint64(pointer(append([]byte(nil), inner...)))
+			}
 			args[i] = pointer(data)
 		default:
 			args[i] = uintptr(a.Value)

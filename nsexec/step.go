@@ -141,6 +141,8 @@ func (a Arg) fault() string {
 		return "a string argument contains a NUL byte"
 	case len(a.refs()) > 0 && len(a.data()) != 8*(len(a.refs())+1):
 		return "an array of strings without its NULL"
+	case len(a.inner()) > 0 && (a.Memory.At < 0 || a.Memory.At >= len(a.data())/8):
+		return "an inner block without the word for its address"
 	}
 	return ""
 }

@@ -58,6 +58,7 @@ var sysnos = []struct {
 	{unix.SYS_READ, "read"},
 	{unix.SYS_RT_SIGACTION, "rt_sigaction"},
 	{unix.SYS_RT_SIGPROCMASK, "rt_sigprocmask"},
+	{unix.SYS_SENDMSG, "sendmsg"},
 	{unix.SYS_SETDOMAINNAME, "setdomainname"},
 	{unix.SYS_SETGROUPS, "setgroups"},
 	{unix.SYS_SETHOSTNAME, "sethostname"},

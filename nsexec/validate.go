@@ -45,6 +45,7 @@ func checkJoins(child Program) error {
 type planCheck struct {
 	inputs, gates            []string
 	cloned, released, flagOn bool
+	network                  bool // the Network is started
 	running                  bool // a program that nobody waits for yet
 }
 
@@ -56,8 +57,10 @@ func (c *planCheck) fault(h HostStep) string {
 	switch h.Op {
 	case OpPipe:
 		c.inputs = append(c.inputs, Lifeline)
-	case OpOpenTree, OpUserns:
-		c.inputs = append(c.inputs, h.Save)
+	case OpOpenTree, OpUserns, OpSocket:
+		c.inputs = append(c.inputs, h.slot())
+	case OpNetwork:
+		c.network = true
 	case OpClone:
 		c.cloned = true
 	case OpGate:
@@ -78,6 +81,10 @@ func (c *planCheck) order(h HostStep) string {
 		return "it needs the child, which isn't made yet"
 	case c.cloned && (h.fills() || h.Op == OpClone):
 		return "the child is made already"
+	case h.Op == OpNetwork && !slices.Contains(c.inputs, Handover):
+		return "the network needs the socket of the handover"
+	case h.Op == OpReady && !c.network:
+		return "the network isn't started yet"
 	case h.Op == OpGate && !slices.Contains(c.inputs, Lifeline):
 		return "a gate needs the lifeline"
 	case (h.Op == OpIDMap || h.Op == OpPropagation) && !slices.Contains(c.inputs, h.Save):
@@ -93,18 +100,23 @@ func (c *planCheck) order(h HostStep) string {
 }
 
 // fills: the step fills a slot, which the child inherits.
-func (h HostStep) fills() bool { return h.Op == OpPipe || h.Op == OpOpenTree || h.Op == OpUserns }
+func (h HostStep) fills() bool {
+	return h.Op == OpPipe || h.Op == OpOpenTree || h.Op == OpUserns || h.Op == OpSocket
+}
 
 func (h HostStep) slot() string {
 	if h.Op == OpPipe {
 		return Lifeline
+	}
+	if h.Op == OpSocket {
+		return Handover
 	}
 	return h.Save
 }
 
 func needsChild(h HostStep) bool {
 	switch h.Op {
-	case OpGate, OpKeep, OpRelease, OpDumpable:
+	case OpGate, OpKeep, OpRelease, OpDumpable, OpNetwork, OpReady:
 		return true
 	case OpIDMap:
 		return h.Userns == ""
