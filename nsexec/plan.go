@@ -31,8 +31,8 @@ type Plan struct {
 	// package cgroup knows how. A plan without either needs none.
 	Cgroup Cgroup `json:"-"`
 
-	// Network does the OpNetwork and OpReady steps; package container knows how. A plan
-	// without them needs none.
+	// Network does the OpNetwork and OpReady steps. A plan without them needs none, and
+	// no plan of package container has them yet: its only network is package network's.
 	Network Network `json:"-"`
 
 	// Fault, if not nil, makes one step fail. For tests.
@@ -51,7 +51,8 @@ type Cgroup interface {
 }
 
 // A Network is a process of its own that gives the child's network namespace its
-// network, from outside.
+// network, from outside. A start that fails kills the child and tells the Network
+// nothing: it has to end by itself when the child does.
 type Network interface {
 	// Start executes it beside the child. On handover, which is lent, it receives what
 	// the child made for it inside the namespace.
